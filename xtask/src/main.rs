@@ -1,0 +1,2 @@
+//! Stand-in until the first module lands.
+fn main() {}
