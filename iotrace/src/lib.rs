@@ -1,0 +1,3 @@
+//! The rooms of the program; `main.rs` only parses, runs and turns the outcome into an exit code.
+
+pub mod model;
