@@ -25,7 +25,8 @@ pub fn write_top(page: &mut Page, trace: &Trace) -> io::Result<()> {
     if rest > 0 {
         let rest = units::counted(rest, "more process", "more processes");
         page.blank()?;
-        page.line(&format!("{rest} touched storage; --format json has every one in full."))?;
+        let text = format!("{rest} touched storage; --format json has every one in full.");
+        page.paragraph(Ink::Plain, 0, 0, &text)?;
     }
     Ok(())
 }
