@@ -56,7 +56,7 @@ fn distributions(
     let mut table = Table::new(2, columns);
     for (name, op) in [("reads", &process.read), ("writes", &process.write)] {
         if op.count > 0 {
-            distribution(&mut table, name, "latency", Unit::Time, &op.latency_ns);
+            distribution(&mut table, name, "time", Unit::Time, &op.latency_ns);
             distribution(&mut table, "", "size", Unit::Bytes, &op.size_bytes);
         }
     }
@@ -68,12 +68,10 @@ fn distributions(
             distribution(&mut table, "", "size", Unit::Bytes, &stats.size_bytes);
         }
     }
-    for (name, files) in
-        [("files read", &process.file_size_read), ("files written", &process.file_size_written)]
-    {
-        if !files.is_empty() {
-            distribution(&mut table, name, "size", Unit::Bytes, files);
-        }
+    let files = [("read", &process.file_size_read), ("write", &process.file_size_written)];
+    for (index, (how, files)) in files.into_iter().filter(|(_, files)| !files.is_empty()).enumerate() {
+        let name = if index == 0 { "files" } else { "" };
+        distribution(&mut table, name, how, Unit::Bytes, files);
     }
     table.write(page)
 }
