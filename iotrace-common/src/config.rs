@@ -140,12 +140,8 @@ pub struct Config {
     pub requeue_arg: u32,
     /// As `insert_arg`; `block_rq_merge` had the queue first until 5.11.
     pub merge_arg: u32,
-    /// 1: no hook runs at request start; the owner is whoever inserts or issues.
-    pub start_at_issue: u32,
     /// Entries of `IN_FLIGHT`, a power of two.
     pub in_flight_mask: u32,
-    /// Padding.
-    pub _pad: u32,
     /// Command names traced, NUL-padded.
     pub comms: [[u8; 16]; COMM_FILTERS],
 }
@@ -166,9 +162,7 @@ impl Config {
         issue_arg: 0,
         requeue_arg: 0,
         merge_arg: 0,
-        start_at_issue: 0,
         in_flight_mask: 0,
-        _pad: 0,
         comms: [[0; 16]; COMM_FILTERS],
     };
 }
@@ -184,6 +178,6 @@ pub struct Generation {
 }
 
 const _: () = assert!(size_of::<Offsets>() == 4 * OFFSET_COUNT);
-const _: () = assert!(size_of::<Config>() == 64 + 16 * COMM_FILTERS);
+const _: () = assert!(size_of::<Config>() == 56 + 16 * COMM_FILTERS);
 
 crate::pod!(Offsets, Config, Generation);

@@ -65,10 +65,16 @@ macro_rules! request {
     };
 }
 
-/// Only attached when no hook runs at start.
+/// These two are attached, and before `block_rq_issue`, only when no hook runs at start.
 #[btf_tracepoint(function = "block_rq_insert")]
-fn block_rq_insert(ctx: BtfTracePointContext) -> i32 {
+fn start_at_insert(ctx: BtfTracePointContext) -> i32 {
     start_if_new(request!(ctx, insert_arg));
+    0
+}
+
+#[btf_tracepoint(function = "block_rq_issue")]
+fn start_at_issue(ctx: BtfTracePointContext) -> i32 {
+    start_if_new(request!(ctx, issue_arg));
     0
 }
 
@@ -291,9 +297,6 @@ fn issue(rq: u64) {
     if op == REQ_OP_FLUSH {
         tally!(block_flush_issued);
         return;
-    }
-    if config!(start_at_issue) == 1 {
-        start_if_new(rq);
     }
     if let Some(in_flight) = find(rq) {
         tally!(block_issued);

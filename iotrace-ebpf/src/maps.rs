@@ -74,6 +74,14 @@ pub static TALLY: PerCpuArray<Tally> = PerCpuArray::with_max_entries(1, 0);
 /// Rare facts.
 #[map]
 pub static EVENTS: RingBuf = RingBuf::with_byte_size(4 << 20, 0);
+/// BPF_RB_NO_WAKEUP: user space drains the buffer on its own clock, so no record costs a wake-up.
+pub const NO_WAKEUP: u64 = 1;
+
+/// Adds to the counter at a byte offset of a tally.
+#[inline(always)]
+pub fn add_at(tally: *mut Tally, offset: usize, value: u64) {
+    crate::mem::atomic_add(tally.cast::<u8>().wrapping_add(offset).cast::<u64>(), value);
+}
 
 /// Adds to a field of this CPU's [`Tally`]. Atomic, because newer kernels may preempt a program.
 macro_rules! tally {
@@ -82,8 +90,7 @@ macro_rules! tally {
     };
     ($field:ident, $value:expr) => {
         if let Some(tally) = $crate::maps::TALLY.get_ptr_mut(0) {
-            // SAFETY: a field of a map value.
-            $crate::mem::atomic_add(unsafe { &raw mut (*tally).$field }, $value);
+            $crate::maps::add_at(tally, core::mem::offset_of!(iotrace_common::tally::Tally, $field), $value);
         }
     };
 }

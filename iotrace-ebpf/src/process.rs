@@ -13,7 +13,7 @@ use iotrace_common::{
 };
 
 use crate::{
-    maps::{EVENTS, TARGETS, THREADS, tally},
+    maps::{EVENTS, NO_WAKEUP, TARGETS, THREADS, tally},
     mem::{config, load, offset, probe},
     target::{bump_generation, current_task, task_field},
 };
@@ -79,7 +79,7 @@ fn fork(parent: u64, child: u64) {
         (*seen).args_len = 0;
         (*seen)._pad = 0;
     }
-    record.submit(0);
+    record.submit(NO_WAKEUP);
 }
 
 #[inline(always)]
@@ -130,7 +130,7 @@ fn exit() {
                 (*gone).process = target.key;
                 copy_comm(&raw mut (*gone).comm, task_field(task, offset!(task_group_leader)));
             }
-            record.submit(0);
+            record.submit(NO_WAKEUP);
         }
         None => tally!(lost_ring),
     }
@@ -146,7 +146,7 @@ fn retire(tid: u32) {
     match EVENTS.reserve::<ThreadExit>(0) {
         Some(mut record) => {
             record.write(ThreadExit { kind: THREAD_EXIT, slot });
-            record.submit(0);
+            record.submit(NO_WAKEUP);
         }
         // The slot keeps its numbers and is read at the end; it is only not free again.
         None => tally!(lost_ring),
@@ -175,7 +175,7 @@ pub fn announce(kind: u32, key: u64, flags: u32) {
         (*seen)._pad = 0;
         (*seen).args_len = if flags & KERNEL_THREAD != 0 { 0 } else { copy_args(&raw mut (*seen).args) };
     }
-    record.submit(0);
+    record.submit(NO_WAKEUP);
 }
 
 /// Pid in the innermost namespace: `pid->numbers[pid->level].nr`.

@@ -5,7 +5,6 @@
 //! Maps: THREADS, THREAD_SLOTS, ERRNOS, FILES_SEEN, EVENTS. Times are ns, sizes bytes.
 
 use aya_ebpf::{
-    EbpfContext,
     bindings::pt_regs,
     helpers::generated::{bpf_get_current_comm, bpf_ktime_get_ns},
     macros::{btf_tracepoint, fentry, fexit},
@@ -20,7 +19,7 @@ use iotrace_common::{
 
 use crate::{
     file::{iovec_bytes, resolve, size_now},
-    maps::{DEVICE_FILTER, ERRNOS, EVENTS, FILES_SEEN, tally},
+    maps::{DEVICE_FILTER, ERRNOS, EVENTS, FILES_SEEN, NO_WAKEUP, tally},
     mem::{atomic_add, config, load},
     target::current_slot,
 };
@@ -311,7 +310,7 @@ fn tell(process: u64, op: u32, dev: u32, ino: u64, size: u64) {
     match EVENTS.reserve::<FileSeen>(0) {
         Some(mut record) => {
             record.write(FileSeen { kind: FILE_SEEN, op, process, ino, size, dev, _pad: 0 });
-            record.submit(0);
+            record.submit(NO_WAKEUP);
             // When this fails the file is told of again: no loss.
             let _ = FILES_SEEN.insert(key, size, 0);
         }
