@@ -15,14 +15,13 @@ use iotrace_common::{
         BlockKey, DeviceLayout, FLAG_META, FLAG_READAHEAD, FLAG_SYNC, InFlight, OP_DISCARD, OP_FLUSH, OP_READ,
         OP_WRITE, QUEUE_IDS, QueueEntry, SharedHist,
     },
-    hist::{BUCKETS, bucket_of},
 };
 
 use crate::{
     maps::{
         BLOCK_SETS, BLOCK_STATS, DEVICES, FREE_SETS, IN_FLIGHT, IN_FLIGHT_OVERFLOW, LAST_SET, QUEUES, tally,
     },
-    mem::{atomic_add, config, field, offset, shared_max},
+    mem::{atomic_add, bounded_bucket, config, field, offset, shared_max},
     target::current_owner,
 };
 
@@ -363,15 +362,12 @@ fn leave(in_flight: *mut InFlight) {
 
 #[inline(always)]
 unsafe fn add(hist: *mut SharedHist, value: u64) {
-    // SAFETY: part of a map value; `bucket` is in bounds.
+    // SAFETY: part of a map value; the bucket is in bounds.
     unsafe {
         atomic_add(&raw mut (*hist).sum, value);
         shared_max(&raw mut (*hist).max, value);
         shared_max(&raw mut (*hist).inverse_min, u64::MAX - value);
-        let bucket = bucket_of(value);
-        if bucket < BUCKETS {
-            atomic_add((&raw mut (*hist).counts).cast::<u64>().add(bucket), 1);
-        }
+        atomic_add((&raw mut (*hist).counts).cast::<u64>().add(bounded_bucket(value)), 1);
     }
 }
 

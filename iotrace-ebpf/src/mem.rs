@@ -7,7 +7,10 @@
 use core::{arch::asm, ffi::c_void};
 
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
-use iotrace_common::config::{Config, Offsets};
+use iotrace_common::{
+    config::{Config, Offsets},
+    hist::{BUCKETS, bucket_of},
+};
 
 /// Set by the loader from the running kernel's BTF.
 #[unsafe(no_mangle)]
@@ -73,6 +76,16 @@ pub fn field<const TYPED: bool, T: Copy + Default>(base: u64, offset: u32) -> T 
 pub fn atomic_add(counter: *mut u64, value: u64) {
     // SAFETY: `counter` points into a map value; the verifier checks it.
     unsafe { asm!("lock *(u64 *)({0} + 0) += {1}", in(reg) counter, in(reg) value) }
+}
+
+/// The bucket of a value, below `BUCKETS` in a way the verifier can follow: the compiler proves the bound by itself and
+/// would drop the comparison, so it must not know where the index comes from.
+#[inline(always)]
+pub fn bounded_bucket(value: u64) -> usize {
+    let mut bucket = bucket_of(value) as u64;
+    // SAFETY: no instruction.
+    unsafe { asm!("/* {0} */", inout(reg) bucket) };
+    if bucket < BUCKETS as u64 { bucket as usize } else { BUCKETS - 1 }
 }
 
 /// Raises a shared maximum. Without compare-and-swap (5.12) a racing store can put a smaller value back, so look again.

@@ -13,14 +13,14 @@ use aya_ebpf::{
 use iotrace_common::{
     config::{COMM_FILTERS, SYSCALL_TABLE},
     event::{FILE_SEEN, FileSeen},
-    hist::{BUCKETS, bucket_of},
+    hist::BUCKETS,
     thread::{ErrnoKey, FileKey, Form, Kind, OP_READ, OP_WRITE, OpSlot, Pending, ThreadSlot, UNKNOWN_SIZE},
 };
 
 use crate::{
     file::{iovec_bytes, resolve, size_now},
     maps::{DEVICE_FILTER, ERRNOS, EVENTS, FILES_SEEN, NO_WAKEUP, tally},
-    mem::{atomic_add, config, load},
+    mem::{atomic_add, bounded_bucket, config, load},
     target::current_slot,
 };
 
@@ -230,10 +230,7 @@ fn record(op: &mut OpSlot, form: usize, latency_ns: u64, returned: i64, requeste
         op.latency_max_ns = latency_ns;
     }
     op.latency_sum_ns += latency_ns;
-    let bucket = bucket_of(latency_ns);
-    if bucket < BUCKETS {
-        op.latency[bucket] += 1;
-    }
+    add_one(&mut op.latency, latency_ns);
     if form < op.forms.len() {
         op.forms[form] += 1;
     }
@@ -248,10 +245,7 @@ fn record(op: &mut OpSlot, form: usize, latency_ns: u64, returned: i64, requeste
             op.size_max = bytes;
         }
         op.bytes += bytes;
-        let bucket = bucket_of(bytes);
-        if bucket < BUCKETS {
-            op.size[bucket] += 1;
-        }
+        add_one(&mut op.size, bytes);
         if requested != UNKNOWN_SIZE && bytes < requested {
             if bytes > 0 {
                 op.short += 1;
@@ -261,6 +255,12 @@ fn record(op: &mut OpSlot, form: usize, latency_ns: u64, returned: i64, requeste
         }
     }
     op.count += 1;
+}
+
+#[inline(always)]
+fn add_one(counts: &mut [u64; BUCKETS], value: u64) {
+    // SAFETY: in bounds.
+    unsafe { *counts.as_mut_ptr().add(bounded_bucket(value)) += 1 };
 }
 
 #[inline(never)]

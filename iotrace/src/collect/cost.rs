@@ -71,7 +71,7 @@ impl Sampler {
 fn enable() -> std::io::Result<OwnedFd> {
     let kind: u32 = BPF_STATS_RUN_TIME;
     // SAFETY: the kernel reads 4 bytes; statistics stay on while the descriptor is open.
-    let fd = unsafe { libc::syscall(libc::SYS_bpf, BPF_ENABLE_STATS, &raw const kind, mem::size_of::<u32>()) };
+    let fd = unsafe { libc::syscall(libc::SYS_bpf, BPF_ENABLE_STATS, &raw const kind, size_of::<u32>()) };
     if fd < 0 {
         return Err(std::io::Error::last_os_error());
     }

@@ -8,7 +8,6 @@ use std::{
 };
 
 use aya::programs::Program;
-use bytes::Bytes;
 use iotrace_common::{
     config::Generation,
     process::{OTHERS, Target, tgid_of},
@@ -157,10 +156,8 @@ impl Session {
     }
 
     fn drain(&mut self) {
-        while let Some(record) = self.loaded.maps.events.next() {
-            let bytes = Bytes::copy_from_slice(&record);
-            drop(record);
-            match events::decode(&bytes) {
+        while let Some(event) = self.loaded.maps.events.next().map(|record| events::decode(&record)) {
+            match event {
                 Some(event) => self.apply(event),
                 None => self.undecoded += 1,
             }

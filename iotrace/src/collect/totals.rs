@@ -86,7 +86,7 @@ pub fn losses(tally: &Tally, undecoded: u64, missed_runs: u64) -> BTreeMap<&'sta
 /// A device by number, with its totals still empty.
 pub fn device(number: (u32, u32), disks: &[Disk]) -> Device {
     let Some(disk) = disks.iter().find(|disk| disk.number == number) else {
-        return Device { number, name: format!("{}:{}", number.0, number.1), ..Device::default() };
+        return Device { number, name: format!("{}:{}", number.0, number.1), issue_time_source: "probe", ..Device::default() };
     };
     Device {
         number,
@@ -96,6 +96,7 @@ pub fn device(number: (u32, u32), disks: &[Disk]) -> Device {
         scheduler: disk.scheduler.clone(),
         nr_requests: disk.nr_requests,
         hardware_queues: Some(disk.hardware_queues),
+        issue_time_source: "probe",
         totals: BTreeMap::new(),
     }
 }

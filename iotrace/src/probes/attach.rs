@@ -75,10 +75,14 @@ fn attach_all(ebpf: &mut Ebpf, specs: &[Spec], kernel: &Kernel) -> Result<(), At
 
 /// Detaches and unloads a program; harmless when it is neither.
 pub fn detach(ebpf: &mut Ebpf, program: &str) {
-    if let Some(program) = ebpf.program_mut(program) {
-        // The only errors are "not loaded".
-        let _ = program.unload();
-    }
+    // The only errors are "not loaded".
+    let _ = match ebpf.program_mut(program) {
+        Some(Program::BtfTracePoint(p)) => p.unload(),
+        Some(Program::FEntry(p)) => p.unload(),
+        Some(Program::FExit(p)) => p.unload(),
+        Some(Program::KProbe(p)) => p.unload(),
+        _ => Ok(()),
+    };
 }
 
 fn attach_one(ebpf: &mut Ebpf, spec: &Spec, kernel: &Kernel) -> Result<(), AttachError> {
