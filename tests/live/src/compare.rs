@@ -1,0 +1,85 @@
+//! The report against the truth of a workload, field by field.
+
+use serde_json::{Map, Value};
+
+use crate::{Process, Report, num, num_or_zero, text};
+
+/// Checks every process that the workload planted: reads and writes call for call, sizes, errors, names and files.
+pub fn assert_matches(report: &Report, truth: &Value) {
+    let planted = truth["processes"].as_array().expect("the truth has no processes");
+    assert!(!planted.is_empty(), "nothing was planted: {truth}");
+    for planted in planted {
+        let process = report.process(num(planted, "/pid"));
+        for op in ["read", "write"] {
+            assert_op_matches(&process, planted, op);
+        }
+        let who = format!("pid {} {}", process.pid(), process.comm());
+        for (kind, counts) in planted["apart"].as_object().expect("the truth has no apart") {
+            for (name, count) in counts.as_object().expect("apart counts") {
+                let seen = num_or_zero(process.0, &format!("/apart/{kind}/{name}"));
+                assert_eq!(Some(seen), count.as_u64(), "{who}: apart.{kind}.{name}");
+            }
+        }
+        assert_eq!(
+            process.num("/file_size/count"),
+            num(planted, "/file_size/count"),
+            "{who}: distinct files"
+        );
+        assert_eq!(
+            process.num("/file_size/sum"),
+            num(planted, "/file_size/sum"),
+            "{who}: bytes of distinct files"
+        );
+        assert_eq!(process.num("/ppid"), num(planted, "/ppid"), "{who}: parent");
+        assert_eq!(process.comm(), text(planted, "/comm"), "{who}: name");
+    }
+}
+
+/// Checks one op of one process.
+pub fn assert_op_matches(process: &Process<'_>, planted: &Value, op: &str) {
+    let who = format!("pid {} {}: {op}", process.pid(), process.comm());
+    let at = |field: &str| format!("/ops/{op}/{field}");
+    for field in ["count", "bytes", "error_count", "short", "eof"] {
+        assert_eq!(process.num(&at(field)), num(planted, &at(field)), "{who}: {field}");
+    }
+    for field in ["errors", "forms"] {
+        let (seen, truth) = (object(process.0, &at(field)), object(planted, &at(field)));
+        assert_eq!(seen, truth, "{who}: {field}");
+    }
+    let (count, failed) = (num(planted, &at("count")), num(planted, &at("error_count")));
+    assert_eq!(process.num(&at("latency/count")), count, "{who}: every call has a latency");
+    assert_eq!(process.num(&at("size/count")), count - failed, "{who}: every successful call has a size");
+    assert_eq!(process.num(&at("size/sum")), num(planted, &at("bytes")), "{who}: sizes sum to the bytes");
+    assert_sizes(process.0, planted, op, &who);
+}
+
+/// Checks that each bucket of the size histogram holds exactly the planted transfers of its sizes.
+fn assert_sizes(process: &Value, planted: &Value, op: &str, who: &str) {
+    let list = |value: &Value, pointer: &str| -> Vec<Vec<u64>> {
+        let found = value.pointer(pointer).unwrap_or_else(|| panic!("{who}: no list {pointer}"));
+        serde_json::from_value(found.clone()).unwrap_or_else(|error| panic!("{who}: {pointer}: {error}"))
+    };
+    let sizes = list(planted, &format!("/ops/{op}/sizes"));
+    for bucket in list(process, &format!("/ops/{op}/size/buckets")) {
+        let [low, high, count] = bucket[..] else {
+            panic!("{who}: a bucket is not [low, high, count]: {bucket:?}")
+        };
+        let truth: u64 =
+            sizes.iter().filter(|size| (low..=high).contains(&size[0])).map(|size| size[1]).sum();
+        assert_eq!(
+            count, truth,
+            "{who}: transfers of {low} to {high} bytes; planted [size, count]: {sizes:?}"
+        );
+    }
+}
+
+/// An object of counts, without its zeroes.
+fn object(value: &Value, pointer: &str) -> Map<String, Value> {
+    let object =
+        value.pointer(pointer).and_then(Value::as_object).unwrap_or_else(|| panic!("no object {pointer}"));
+    object
+        .iter()
+        .filter(|(_, count)| count.as_u64() != Some(0))
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect()
+}

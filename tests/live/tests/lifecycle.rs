@@ -1,0 +1,130 @@
+//! How a trace begins and ends: what stays behind, who gets which signal and exit code.
+
+use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use iotrace_live::{assert_matches, bpf, kill, live, num};
+
+#[test]
+fn kill_9_leaves_no_program_map_or_link_behind() {
+    let Some(live) = live!() else { return };
+    let hold = live.hold(&[]);
+    let trace = live.attach(["-p", &hold.pid_arg()]);
+    let objects = bpf::held_by(trace.pid());
+    assert!(
+        objects.iter().any(|o| matches!(o, bpf::Object::Program(_) | bpf::Object::Link(_))),
+        "{objects:?}"
+    );
+    assert!(objects.iter().all(|object| object.is_loaded()), "{objects:?}");
+    kill(trace.pid(), libc::SIGKILL);
+    trace.wait();
+    // The kernel frees objects after a grace period.
+    let end = Instant::now() + Duration::from_secs(20);
+    let mut left: BTreeSet<_> = objects;
+    while !left.is_empty() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(50));
+        left.retain(|object| object.is_loaded());
+    }
+    assert!(left.is_empty(), "still loaded: {left:?}");
+    hold.end();
+}
+
+#[test]
+fn two_traces_at_once_are_both_right() {
+    let Some(live) = live!() else { return };
+    let mut hold = live.hold(&["--after", "1"]);
+    let one = live.attach(["-p", &hold.pid_arg()]);
+    let all = live.attach(["-a"]);
+    let third = live.run().workload(["forms", "--calls", "100", "--dir", live.dir_arg()]).outcome();
+    let truth = hold.go();
+    let (one, all) = (one.stop().report(), all.stop().report());
+    let (_, forms) = third.assert_truth();
+    assert_matches(&one, &truth);
+    assert_matches(&all, &truth);
+    assert_matches(&all, &forms);
+    assert!(one.find(num(&forms, "/processes/0/pid")).is_none(), "a process that is no target");
+    hold.end();
+}
+
+#[test]
+fn the_exit_code_of_the_command_is_ours() {
+    let Some(live) = live!() else { return };
+    for code in [0, 3, 255] {
+        let outcome = live.run().workload(["exit", "--code", &code.to_string()]).outcome();
+        assert_eq!(outcome.code(), Some(code), "{}", outcome.describe());
+        outcome.report();
+    }
+}
+
+#[test]
+fn a_command_that_dies_of_a_signal_exits_with_128_and_its_number() {
+    let Some(live) = live!() else { return };
+    for signal in [libc::SIGTERM, libc::SIGKILL] {
+        let outcome = live.run().workload(["exit", "--signal", &signal.to_string()]).outcome();
+        assert_eq!(outcome.code(), Some(128 + signal), "{}", outcome.describe());
+        outcome.report();
+    }
+}
+
+#[test]
+fn ctrl_c_ends_an_attached_trace_with_its_report() {
+    let Some(live) = live!() else { return };
+    let mut hold = live.hold(&[]);
+    let trace = live.attach(["-p", &hold.pid_arg(), "-d", "600s"]);
+    let truth = hold.go();
+    let outcome = trace.stop();
+    assert_eq!(outcome.code(), Some(0), "{}", outcome.describe());
+    assert_matches(&outcome.report(), &truth);
+    hold.end();
+}
+
+#[test]
+fn signals_reach_the_command() {
+    let Some(live) = live!() else { return };
+    let mut command = Command::new(&live.iotrace);
+    command.args(["run", "--format", "json", "--"]).arg(&live.workload).args([
+        "hold",
+        "--dir",
+        live.dir_arg(),
+    ]);
+    let hold = iotrace_live::Hold::of(command);
+    kill(hold.pid(), libc::SIGTERM);
+    let outcome = hold.outcome();
+    assert_eq!(outcome.code(), Some(128 + libc::SIGTERM), "{}", outcome.describe());
+    outcome.report();
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let Some(live) = live!() else { return };
+    for format in ["text", "json"] {
+        let run = live.iotrace(["run", "--format", format]).workload(["forms", "--dir", live.dir_arg()]);
+        let mut child =
+            run.command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start iotrace");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("wait for iotrace");
+        let stderr = String::from_utf8_lossy(&output.stderr).to_lowercase();
+        for word in ["panicked", "broken pipe"] {
+            // The workload, which prints too, may say so itself.
+            let ours =
+                stderr.lines().filter(|line| !line.contains("iotrace-workload")).any(|l| l.contains(word));
+            assert!(!ours, "--format {format}: {stderr}");
+        }
+        assert_ne!(output.status.code(), Some(101), "--format {format}: {stderr}");
+    }
+}
+
+#[test]
+fn a_trace_says_on_stderr_when_it_begins_and_nothing_else_on_stdout() {
+    let Some(live) = live!() else { return };
+    let outcome = live.iotrace(["run", "--format", "text"]).workload(["exit"]).outcome();
+    assert_eq!(outcome.code(), Some(0), "{}", outcome.describe());
+    assert!(!outcome.stdout.is_empty());
+    assert!(
+        !outcome.stderr.contains('\r'),
+        "a progress line where there is no terminal: {:?}",
+        outcome.stderr
+    );
+    assert!(!outcome.stdout_text().contains('\x1b'), "colour where there is no terminal");
+}

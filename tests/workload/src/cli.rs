@@ -1,0 +1,278 @@
+//! The command line: one subcommand a kind of truth.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::sys::Form;
+
+/// Does a known amount of I/O and prints, as one JSON line, what it did.
+#[derive(Parser)]
+#[command(name = "iotrace-workload", version)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Direction of a transfer.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Direction {
+    /// From the file.
+    Read,
+    /// To the file.
+    Write,
+}
+
+/// One kind of planted truth each.
+#[derive(Subcommand)]
+pub enum Command {
+    /// N calls of each form of read and write on a regular file.
+    Forms {
+        /// Folder for the files.
+        #[arg(long)]
+        dir: PathBuf,
+        /// Calls of each form.
+        #[arg(long, default_value_t = 200)]
+        calls: u64,
+        /// Only this form (repeatable).
+        #[arg(long)]
+        form: Vec<Form>,
+        /// Bytes a call.
+        #[arg(long, default_value_t = 4096)]
+        size: usize,
+    },
+    /// The same forms on what is not storage: pipe, socket, character device, procfs.
+    Apart {
+        /// Calls of each form on each kind.
+        #[arg(long, default_value_t = 200)]
+        calls: u64,
+        /// Also splice from pipe to pipe (not in the tally).
+        #[arg(long)]
+        splice: bool,
+    },
+    /// Calls that fail with a known errno, move less than asked for, or meet the end of the file.
+    Errors {
+        /// Folder for the file.
+        #[arg(long)]
+        dir: PathBuf,
+        /// Calls of each kind.
+        #[arg(long, default_value_t = 20)]
+        calls: u64,
+    },
+    /// Sequential O_DIRECT transfers.
+    Dio {
+        /// File or block device; it must hold count x size bytes.
+        #[arg(long)]
+        file: PathBuf,
+        /// Direction.
+        #[arg(long)]
+        rw: Direction,
+        /// Transfers, over all threads.
+        #[arg(long, default_value_t = 1000)]
+        count: u64,
+        /// Bytes a transfer.
+        #[arg(long, default_value_t = 65536)]
+        size: usize,
+        /// Threads that share the transfers, each with one in flight.
+        #[arg(long, default_value_t = 1)]
+        threads: u64,
+    },
+    /// Concurrent buffered writers, each to a file of its own.
+    Writers {
+        /// Folder for the files.
+        #[arg(long)]
+        dir: PathBuf,
+        /// Writers.
+        #[arg(long, default_value_t = 32)]
+        procs: u64,
+        /// MiB a writer.
+        #[arg(long, default_value_t = 8)]
+        mib: u64,
+        /// Bytes a write.
+        #[arg(long, default_value_t = 65536)]
+        size: usize,
+        /// Open with O_DSYNC, so that each write waits for the device, in place of one fsync at the end.
+        #[arg(long)]
+        dsync: bool,
+    },
+    /// Cached reads at full rate.
+    Readers {
+        /// Folder for the files.
+        #[arg(long)]
+        dir: PathBuf,
+        /// Processes, each with a file of its own.
+        #[arg(long, default_value_t = 8)]
+        procs: u64,
+        /// Threads a process.
+        #[arg(long, default_value_t = 8)]
+        threads: u64,
+        /// Seconds.
+        #[arg(long, default_value_t = 5.0)]
+        seconds: f64,
+        /// Bytes a read.
+        #[arg(long, default_value_t = 4096)]
+        size: usize,
+    },
+    /// Short-lived children that each read a known number of bytes; every tenth execs a `cat`.
+    Spawn {
+        /// Children.
+        #[arg(long, default_value_t = 5000)]
+        count: u64,
+        /// Seconds to spread them over.
+        #[arg(long, default_value_t = 10.0)]
+        seconds: f64,
+        /// File to read, whole.
+        #[arg(long)]
+        file: PathBuf,
+    },
+    /// Forked workers that read whole files as an image loader does, cold.
+    SmallFiles {
+        /// Folder for the files; created if absent.
+        #[arg(long)]
+        dir: PathBuf,
+        /// Files.
+        #[arg(long, default_value_t = 1000)]
+        files: u64,
+        /// Workers.
+        #[arg(long, default_value_t = 4)]
+        workers: u64,
+        /// Seed of the sizes and of the order.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Only create the files.
+        #[arg(long)]
+        prepare: bool,
+    },
+    /// A process named `checkpoint` that writes one large file by writev, with fsync.
+    Checkpoint {
+        /// File to write.
+        #[arg(long)]
+        file: PathBuf,
+        /// MiB to write.
+        #[arg(long, default_value_t = 256)]
+        mib: u64,
+    },
+    /// A small training job: workers read thousands of small files cold while a checkpoint is written.
+    Demo {
+        /// Folder for the files; created if absent, kept for the next run.
+        dir: PathBuf,
+        /// Small files.
+        #[arg(long, default_value_t = 4000)]
+        files: u64,
+        /// Workers.
+        #[arg(long, default_value_t = 4)]
+        workers: u64,
+        /// MiB of the checkpoint.
+        #[arg(long, default_value_t = 256)]
+        checkpoint_mib: u64,
+    },
+    /// Waits for a line on stdin (or SIGUSR1), then reads with every thread and child; ends when stdin ends.
+    Hold {
+        /// Folder for the file.
+        #[arg(long)]
+        dir: PathBuf,
+        /// Reads of each thread and child.
+        #[arg(long, default_value_t = 200)]
+        calls: u64,
+        /// Threads running from the start, besides the main one.
+        #[arg(long, default_value_t = 0)]
+        threads: u64,
+        /// Children forked before the wait.
+        #[arg(long, default_value_t = 0)]
+        before: u64,
+        /// Children forked after the wait; each forks one of its own.
+        #[arg(long, default_value_t = 0)]
+        after: u64,
+    },
+    /// A child whose name and file name hold a newline, escapes and invalid UTF-8, and which reads.
+    Names {
+        /// Folder for the files.
+        #[arg(long)]
+        dir: PathBuf,
+        /// Reads of each child.
+        #[arg(long, default_value_t = 10)]
+        calls: u64,
+    },
+    /// Many idle processes; each reads once when stdin ends.
+    Crowd {
+        /// Folder for the file.
+        #[arg(long)]
+        dir: PathBuf,
+        /// Processes.
+        #[arg(long, default_value_t = 10_000)]
+        count: u64,
+    },
+    /// Reads one file to its end, in the process itself.
+    Cat {
+        /// The file.
+        file: PathBuf,
+        /// Bytes a read.
+        #[arg(long, default_value_t = 65536)]
+        size: usize,
+        /// Name to take.
+        #[arg(long)]
+        name: Option<String>,
+        /// Print nothing.
+        #[arg(long)]
+        quiet: bool,
+    },
+    /// Ends with an exit code, or by a signal.
+    Exit {
+        /// Exit code.
+        #[arg(long, default_value_t = 0)]
+        code: i32,
+        /// Signal to die of.
+        #[arg(long)]
+        signal: Option<i32>,
+    },
+    /// Runs a command as pid 1 of a new pid namespace with a procfs of its own.
+    Container {
+        /// Command.
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
+    /// Runs a command in the pid and mount namespaces of a process.
+    Enter {
+        /// A process inside.
+        #[arg(long)]
+        pid: i32,
+        /// Command.
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
+}
+
+/// Does what `command` says and prints its truth.
+pub fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Forms { dir, calls, form, size } => crate::forms::run(&dir, calls, &form, size),
+        Command::Apart { calls, splice } => crate::apart::run(calls, splice),
+        Command::Errors { dir, calls } => crate::errors::run(&dir, calls),
+        Command::Dio { file, rw, count, size, threads } => crate::dio::run(&file, rw, count, size, threads),
+        Command::Writers { dir, procs, mib, size, dsync } => {
+            crate::writers::run(&dir, procs, mib, size, dsync)
+        }
+        Command::Readers { dir, procs, threads, seconds, size } => {
+            crate::readers::run(&dir, procs, threads, seconds, size)
+        }
+        Command::Spawn { count, seconds, file } => crate::spawn::run(count, seconds, &file),
+        Command::SmallFiles { dir, files, workers, seed, prepare } => {
+            crate::small_files::run(&dir, &crate::small_files::Plan { files, workers, seed }, prepare)
+        }
+        Command::Checkpoint { file, mib } => crate::checkpoint::run(&file, mib),
+        Command::Demo { dir, files, workers, checkpoint_mib } => {
+            crate::demo::run(&dir, files, workers, checkpoint_mib)
+        }
+        Command::Hold { dir, calls, threads, before, after } => {
+            crate::hold::run(&crate::hold::Plan { dir, calls, threads, before, after })
+        }
+        Command::Names { dir, calls } => crate::names::run(&dir, calls),
+        Command::Crowd { dir, count } => crate::crowd::run(&dir, count),
+        Command::Cat { file, size, name, quiet } => crate::cat::run(&file, size, name.as_deref(), quiet),
+        Command::Exit { code, signal } => crate::cat::exit(code, signal),
+        Command::Container { command } => crate::namespace::container(&command),
+        Command::Enter { pid, command } => crate::namespace::enter(pid, &command),
+    }
+}
