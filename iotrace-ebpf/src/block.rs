@@ -83,30 +83,9 @@ fn block_rq_issue(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-/// The end, where the kernel has it (6.5) and keeps I/O statistics: once a request, whatever way it completed.
-#[btf_tracepoint(function = "block_io_done")]
-fn block_io_done(ctx: BtfTracePointContext) -> i32 {
-    let rq = ctx.arg::<u64>(0);
-    match find(rq) {
-        Some(in_flight) => end(in_flight, rq),
-        None => unmatched(rq),
-    }
-    0
-}
-
-/// The end elsewhere. (On 6.18 with virtio_blk under load some requests complete without it: perf sees it too.)
 #[btf_tracepoint(function = "block_rq_complete")]
 fn block_rq_complete(ctx: BtfTracePointContext) -> i32 {
     complete(ctx.arg::<u64>(0), ctx.arg::<u64>(1) as u32, ctx.arg::<u64>(2) as u32);
-    0
-}
-
-/// Beside `block_io_done`, which does not know of errors.
-#[btf_tracepoint(function = "block_rq_error")]
-fn block_rq_error(ctx: BtfTracePointContext) -> i32 {
-    if let Some(in_flight) = find(ctx.arg::<u64>(0)) {
-        failed(in_flight);
-    }
     0
 }
 
@@ -244,8 +223,7 @@ fn start<const TYPED: bool>(rq: u64) {
         // SAFETY: a map value; a request in flight is the business of one CPU at a time.
         unsafe {
             if (*place).rq == rq {
-                leave(place);
-                tally!(block_abandoned);
+                end_unseen(place);
             }
             if (*place).rq == 0 {
                 *place = in_flight;
@@ -280,10 +258,23 @@ fn forget<const TYPED: bool>(rq: u64, layout: &DeviceLayout) {
     if let Some(place) = place_of::<TYPED>(rq, layout) {
         // SAFETY: a map value.
         if unsafe { (*place).rq } == rq {
-            leave(place);
-            tally!(block_abandoned);
+            end_unseen(place);
         }
     }
+}
+
+/// A request that begins again has ended, seen or not: an interrupt that hits an idle CPU is not traced on some virtual
+/// machines (perf misses it too). It is counted with its bytes; its latency is unknown.
+#[inline(always)]
+fn end_unseen(in_flight: *mut InFlight) {
+    // SAFETY: a map value.
+    unsafe {
+        if let Some(slot) = BLOCK_STATS.get_ptr_mut((*in_flight).stats) {
+            add(&raw mut (*slot).size, (*in_flight).bytes as u64);
+        }
+    }
+    tally!(block_ended_unseen);
+    leave(in_flight);
 }
 
 /// Where no hook runs at start: the first sight of a request is its start.
@@ -344,7 +335,8 @@ fn complete(rq: u64, error: u32, bytes: u32) {
         return;
     };
     if error != 0 {
-        failed(in_flight);
+        // SAFETY: a map value.
+        unsafe { (*in_flight).failed = 1 };
     }
     // A request may complete in parts; `__data_len` is what was left before this part.
     let left: u32 = field::<true, _>(rq, offset!(rq_data_len));
@@ -358,17 +350,6 @@ fn unmatched(rq: u64) {
     let op = field::<true, u32>(rq, offset!(rq_cmd_flags)) & REQ_OP_MASK;
     if op < REQ_OP_DRV_IN && op != REQ_OP_FLUSH {
         tally!(block_completed_without_start);
-    }
-}
-
-#[inline(always)]
-fn failed(in_flight: *mut InFlight) {
-    // SAFETY: a map value.
-    unsafe {
-        if (*in_flight).failed == 0 {
-            (*in_flight).failed = 1;
-            tally!(block_errors);
-        }
     }
 }
 
@@ -394,6 +375,9 @@ fn end(in_flight: *mut InFlight, rq: u64) {
         return;
     }
     tally!(block_completed);
+    if entry.failed != 0 {
+        tally!(block_errors);
+    }
     if let Some(slot) = slot {
         // SAFETY: as above.
         unsafe {

@@ -53,8 +53,8 @@ pub struct Loaded {
 /// Loads and attaches. `targets` are tgids in the initial pid namespace.
 pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError> {
     let began = Instant::now();
+    let kernel = Kernel::of(btf::Btf::of_kernel()?);
     let disks = devices::disks();
-    let kernel = Kernel::of(btf::Btf::of_kernel()?, &disks);
     let (layouts, entries) = device_layouts(&disks, selection);
     let mut config = config(selection, &kernel);
     config.in_flight_mask = entries - 1;

@@ -10,6 +10,7 @@ use std::{
 use aya::programs::Program;
 use iotrace_common::{
     config::Generation,
+    event::ARGS_BYTES,
     process::{OTHERS, Target, tgid_of},
     thread::ThreadSlot,
 };
@@ -169,8 +170,9 @@ impl Session {
             Event::Process { exec, process: key, ppid, start_ns, ns_pid, kernel_thread, comm, args } => {
                 let pid = tgid_of(key);
                 let known = self.waiting.remove(&pid);
+                // The kernel side reads the arguments of the moment, but no more than fit its record.
                 let cmdline = match known {
-                    Some(known) if !exec => known.cmdline,
+                    Some(known) if !exec && (args.is_empty() || args.len() == ARGS_BYTES) => known.cmdline,
                     _ => procfs::split_arguments(&args),
                 };
                 let seen =
@@ -266,6 +268,13 @@ impl Session {
         }
         let tally = self.loaded.maps.counters();
         let mut notes = vec!["Not covered: io_uring, AIO and mmap (page faults); their block requests are counted.".to_owned()];
+        if tally.block_ended_unseen > 0 {
+            notes.push(format!(
+                "{} block requests ended unseen (an interrupt that hits an idle CPU is not traced on some virtual \
+                 machines): they are counted with their bytes, but without latency.",
+                tally.block_ended_unseen
+            ));
+        }
         if let Some(refused) = refused {
             notes.push(format!("Cost of the kernel programs not measured: BPF_ENABLE_STATS: {refused}."));
         }

@@ -22,8 +22,6 @@ pub struct Disk {
     pub scheduler: Option<String>,
     /// queue/nr_requests.
     pub nr_requests: Option<u32>,
-    /// The kernel keeps I/O statistics of it.
-    pub iostats: bool,
     /// Hardware queues.
     pub hardware_queues: u32,
     /// Driver tags of one hardware queue.
@@ -77,7 +75,6 @@ fn disk(folder: &Path) -> Option<Disk> {
         rotational: text(queue.join("rotational")).map(|t| t == "1"),
         scheduler: text(queue.join("scheduler")).map(|t| active(&t)),
         nr_requests: text(queue.join("nr_requests")).and_then(|t| t.parse().ok()),
-        iostats: text(queue.join("iostats")).is_some_and(|t| t != "0"),
         name,
         partitions,
         hardware_queues,

@@ -40,11 +40,6 @@ pub fn attach_metric(ebpf: &mut Ebpf, metric: &Metric, kernel: &Kernel, btf: &Bt
     }
     let mut reasons = Vec::new();
     for variant in &metric.variants {
-        let refused = variant.condition.filter(|condition| !(condition.holds)(kernel));
-        if let Some(condition) = refused {
-            reasons.push(format!("no {}: {}", variant.name, condition.otherwise));
-            continue;
-        }
         match attach_all(ebpf, &variant.programs, kernel, btf) {
             Ok(()) => {
                 let reason = reasons.join("; ");

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use iotrace_common::config::Offsets;
 
 use super::plan::{Place, metrics};
-use crate::kernel::{btf::Btf, devices::Disk, layout};
+use crate::kernel::{btf::Btf, layout};
 
 /// Facts of the running kernel.
 pub struct Kernel {
@@ -17,19 +17,16 @@ pub struct Kernel {
     pub functions: HashSet<String>,
     /// RQF_FLUSH_SEQ: a bit by number since 6.11, 1 << 4 before.
     pub flush_sequence_flag: u32,
-    /// Every disk keeps I/O statistics (queue/iostats).
-    pub iostats_everywhere: bool,
 }
 
 impl Kernel {
     /// Reads the facts; the types themselves, several MB, are dropped.
-    pub fn of(btf: Btf, disks: &[Disk]) -> Self {
+    pub fn of(btf: Btf) -> Self {
         let mut kernel = Self {
             offsets: layout::offsets(&btf),
             tracepoints: HashMap::new(),
             functions: HashSet::new(),
             flush_sequence_flag: 1 << btf.enumerator("__RQF_FLUSH_SEQ").unwrap_or(4),
-            iostats_everywhere: disks.iter().all(|disk| disk.iostats || disk.hardware_queues == 0),
         };
         let mut function = |name: &str| {
             if btf.has_function(name) {

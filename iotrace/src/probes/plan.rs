@@ -1,6 +1,5 @@
 //! What to attach where, best variant first.
 
-use super::kernel::Kernel;
 use crate::kernel::layout::{CALL_PREFIX, CALLS, Need};
 
 /// One thing iotrace measures, and the ways to.
@@ -21,17 +20,6 @@ pub struct Variant {
     pub name: String,
     /// Programs.
     pub programs: Vec<Spec>,
-    /// What must hold besides, and what to say when it does not.
-    pub condition: Option<Condition>,
-}
-
-/// A fact of the kernel a variant relies on.
-#[derive(Clone, Copy)]
-pub struct Condition {
-    /// Whether it holds.
-    pub holds: fn(&Kernel) -> bool,
-    /// Why not, for the report.
-    pub otherwise: &'static str,
 }
 
 /// One program and its place.
@@ -65,7 +53,7 @@ fn tp(program: &'static str) -> Spec {
 }
 
 fn variant(name: impl Into<String>, programs: Vec<Spec>) -> Variant {
-    Variant { name: name.into(), programs, condition: None }
+    Variant { name: name.into(), programs }
 }
 
 /// Every metric. Ends of a request or a call are attached before their beginnings, so that whatever is seen to begin is
@@ -87,21 +75,14 @@ fn process_tree() -> Metric {
 }
 
 fn block_phases() -> Metric {
-    let issues = || vec![tp("block_rq_requeue"), tp("block_rq_issue")];
     Metric {
         name: "block phases",
         needs: &[Need::Block, Need::Processes],
         required: false,
-        variants: vec![
-            Variant {
-                condition: Some(Condition {
-                    holds: |kernel| kernel.iostats_everywhere,
-                    otherwise: "a disk has queue/iostats 0, and block_io_done follows it",
-                }),
-                ..variant("tp_btf block_rq_issue/requeue/error, block_io_done", [vec![tp("block_io_done"), tp("block_rq_error")], issues()].concat())
-            },
-            variant("tp_btf block_rq_issue/requeue/complete", [vec![tp("block_rq_complete")], issues()].concat()),
-        ],
+        variants: vec![variant(
+            "tp_btf block_rq_issue/complete/requeue",
+            vec![tp("block_rq_complete"), tp("block_rq_requeue"), tp("block_rq_issue")],
+        )],
     }
 }
 
