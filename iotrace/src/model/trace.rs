@@ -261,7 +261,7 @@ pub struct Device {
     pub nr_requests: Option<u32>,
     /// Hardware queues.
     pub hardware_queues: Option<u32>,
-    /// How issue times were had: `request` (kernel's own stamp) or `probe` (stamped at block_rq_issue).
+    /// How issue times were had: `request` (the kernel's own stamp) or `probe` (stamped at block_rq_issue).
     pub issue_time_source: &'static str,
     /// All requests on it by any owner, summed by operation.
     pub totals: BTreeMap<BlockOp, BlockStats>,

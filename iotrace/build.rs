@@ -1,0 +1,50 @@
+//! Builds the kernel object from `iotrace-ebpf`; it ends up at `$OUT_DIR/iotrace-ebpf`.
+
+use anyhow::{Context as _, Result, bail};
+use aya_build::{Package, Toolchain};
+
+#[path = "build/bpf_toolchain.rs"]
+mod bpf_toolchain;
+
+/// Folders and files whose change makes another object. aya-build itself watches only the package's own folder.
+const INPUTS: [&str; 4] = ["build.rs", "build", "../iotrace-common", "../Cargo.toml"];
+
+fn main() -> Result<()> {
+    for input in INPUTS {
+        println!("cargo:rerun-if-changed={input}");
+    }
+    for variable in [bpf_toolchain::TOOLCHAIN_VAR, "XDG_CACHE_HOME", "RUSTC_BOOTSTRAP"] {
+        println!("cargo:rerun-if-env-changed={variable}");
+    }
+
+    let toolchain = match bpf_toolchain::find() {
+        Ok(toolchain) => toolchain,
+        Err(reasons) => bail!(
+            "no Rust toolchain here can compile the kernel programs:\n  {}\nrun `cargo xtask setup`",
+            reasons.join("\n  ")
+        ),
+    };
+    let Some(linker) = bpf_toolchain::bpf_linker() else {
+        bail!("bpf-linker, which links the kernel programs, is not installed: run `cargo xtask setup`");
+    };
+
+    let folder = linker.parent().context("bpf-linker lies in no folder")?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path)))?;
+    // SAFETY: a build script's `main` has started no other thread.
+    unsafe {
+        std::env::set_var("PATH", path);
+        // aya-build repeats the inner cargo's stderr as warnings; progress lines are none.
+        std::env::set_var("CARGO_TERM_QUIET", "true");
+        match toolchain.rustc_bootstrap() {
+            Some(crates) => std::env::set_var("RUSTC_BOOTSTRAP", crates),
+            None => std::env::remove_var("RUSTC_BOOTSTRAP"),
+        }
+    }
+
+    aya_build::build_ebpf(
+        [Package { name: "iotrace-ebpf", root_dir: "../iotrace-ebpf", ..Default::default() }],
+        Toolchain::Custom(&toolchain.name),
+    )
+    .context("building the kernel programs failed")
+}

@@ -1,0 +1,104 @@
+//! `iotrace attach`: running processes.
+
+use tokio::runtime::Builder;
+
+use super::{
+    Exit, complain, log_as_asked,
+    output::Output,
+    signals::{self, Signals},
+    trace::{Ended, Until, follow},
+};
+use crate::{
+    cli::AttachArgs,
+    collect::{
+        error::{StartError, chain},
+        procfs,
+        selection::{self, Selection},
+        session::{Session, kernel_and_host},
+    },
+    kernel::devices,
+    model::{Meta, Targets},
+};
+
+/// Runs the command.
+pub fn run(args: &AttachArgs) -> Exit {
+    log_as_asked(args.common.verbose);
+    if args.pids.is_empty() && args.cgroups.is_empty() && !args.all {
+        complain(
+            &"nothing to trace: give one of\n  \
+              -p PID          a running process, its threads and descendants\n  \
+              --cgroup PATH   every process of a cgroup (a container)\n  \
+              -a              every process of the system",
+        );
+        return Exit::Usage;
+    }
+    match attach(args) {
+        Ok(()) => Exit::Success,
+        Err(error) => {
+            complain(&format!("{error:#}"));
+            Exit::Failure
+        }
+    }
+}
+
+fn attach(args: &AttachArgs) -> anyhow::Result<()> {
+    signals::block();
+    let common = &args.common;
+    selection::check_pids(&args.pids)?;
+    selection::check_cgroups(&args.cgroups)?;
+    let targets = Targets {
+        all: args.all,
+        pids: args.pids.clone(),
+        cgroups: args.cgroups.iter().map(|path| path.display().to_string()).collect(),
+        follow: !common.no_follow,
+    };
+    let selection = Selection { targets: targets.clone(), cgroups: args.cgroups.clone(), ..Selection::default() }
+        .filtered(&common.devices, &common.comms, &common.ops, &devices::disks())?;
+    let output = Output::open(common)?;
+    let (kernel, hostname) = kernel_and_host();
+    let meta = Meta { kernel, hostname, targets, filters: selection.filters.clone(), ..Meta::default() };
+
+    let find = || pids(args);
+    let mut session = Session::start(selection, &find(), common.self_stats).map_err(explained)?;
+    // What was forked while the probes were being attached.
+    session.add_targets(&find());
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let ended = runtime.block_on(async {
+        let signals = Signals::open()?;
+        let mut seen = 0;
+        let until = Until {
+            duration: args.duration,
+            child: None,
+            targets_gone: !args.all && args.cgroups.is_empty(),
+            on_signal: &mut |signal| {
+                seen += u32::from(signal.ends_trace());
+                seen > 0
+            },
+        };
+        follow(&mut session, &signals, until, !common.quiet).await
+    })?;
+    if ended == Ended::TargetsGone && !common.quiet {
+        complain(&"every target has exited: the trace ends");
+    }
+    // From here a second Ctrl-C ends iotrace at once.
+    signals::unblock();
+    output.write(&session.finish(meta))?;
+    Ok(())
+}
+
+/// Targets now: the pids given and what descends from them, and members of the cgroups.
+fn pids(args: &AttachArgs) -> Vec<u32> {
+    let mut pids = if args.common.no_follow { args.pids.clone() } else { procfs::descendants(&args.pids) };
+    for folder in &args.cgroups {
+        pids.extend(procfs::cgroup_members(folder).unwrap_or_default());
+    }
+    pids.retain(|&pid| pid != std::process::id());
+    pids.sort_unstable();
+    pids.dedup();
+    pids
+}
+
+/// The error with its causes.
+pub fn explained(error: StartError) -> anyhow::Error {
+    anyhow::anyhow!("{}", chain(&error))
+}

@@ -1,0 +1,445 @@
+//! The JSON report: one object on one line. docs/json.md explains each field, docs/report.schema.json checks them.
+//! Times are ns, sizes bytes; names are bytes made strings by [`reversible`].
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+use serde_json::ser::Formatter;
+
+use super::errno;
+use super::escape::{printable, reversible};
+use super::rank;
+use crate::model::{ApartStats, BlockEntry, BlockOp, BlockStats, Device, Histogram, OpStats, Process, Trace};
+
+/// Changes when a field changes its meaning or goes; new fields leave it alone.
+const SCHEMA_VERSION: u32 = 1;
+
+/// Writes `trace` as one line of JSON.
+pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
+    let mut serializer = serde_json::Serializer::with_formatter(&mut *out, TerminalSafe);
+    Report::of(trace).serialize(&mut serializer)?;
+    out.write_all(b"\n")
+}
+
+/// Compact JSON in which characters a terminal would obey instead of show are `\u` escapes; any parser undoes them.
+struct TerminalSafe;
+
+impl Formatter for TerminalSafe {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        let mut plain_from = 0;
+        for (at, c) in fragment.char_indices().filter(|&(_, c)| !printable(c)) {
+            writer.write_all(&fragment.as_bytes()[plain_from..at])?;
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(writer, "\\u{unit:04x}")?;
+            }
+            plain_from = at + c.len_utf8();
+        }
+        writer.write_all(&fragment.as_bytes()[plain_from..])
+    }
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    schema_version: u32,
+    tool: Tool,
+    trace: TraceInfo<'a>,
+    probes: Vec<ProbeInfo<'a>>,
+    processes: Vec<ProcessInfo<'a>>,
+    others: Others<'a>,
+    devices: Vec<DeviceInfo<'a>>,
+    block: Counts,
+    lost: &'a BTreeMap<&'static str, u64>,
+    overhead: OverheadInfo<'a>,
+    notes: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Tool {
+    name: &'static str,
+    version: &'static str,
+}
+
+#[derive(Serialize)]
+struct TraceInfo<'a> {
+    duration_ns: u64,
+    started_at: String,
+    kernel: &'a str,
+    hostname: &'a str,
+    command: Vec<String>,
+    targets: Targets<'a>,
+    filters: Vec<Filter<'a>>,
+}
+
+#[derive(Serialize)]
+struct Targets<'a> {
+    all: bool,
+    pids: &'a [u32],
+    cgroups: &'a [String],
+    follow: bool,
+}
+
+#[derive(Serialize)]
+struct Filter<'a> {
+    name: &'a str,
+    value: &'a str,
+}
+
+#[derive(Serialize)]
+struct ProbeInfo<'a> {
+    metric: &'a str,
+    variant: Option<&'a str>,
+    reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct ProcessInfo<'a> {
+    pid: u32,
+    ns_pid: u32,
+    ppid: u32,
+    start_ns: u64,
+    comm: String,
+    cmdline: Vec<String>,
+    exited: bool,
+    kernel_thread: bool,
+    storage_ns: u64,
+    ops: Ops<'a>,
+    apart: BTreeMap<&'static str, Apart>,
+    block: ByOp,
+    block_detail: Vec<Detail<'a>>,
+    file_size: Dist,
+    file_size_read: Dist,
+    file_size_written: Dist,
+}
+
+#[derive(Serialize)]
+struct Ops<'a> {
+    read: OpInfo<'a>,
+    write: OpInfo<'a>,
+}
+
+#[derive(Serialize)]
+struct OpInfo<'a> {
+    count: u64,
+    bytes: u64,
+    error_count: u64,
+    errors: BTreeMap<std::borrow::Cow<'static, str>, u64>,
+    short: u64,
+    eof: u64,
+    forms: &'a BTreeMap<&'static str, u64>,
+    latency: Dist,
+    size: Dist,
+}
+
+#[derive(Serialize)]
+struct Apart {
+    reads: u64,
+    read_bytes: u64,
+    writes: u64,
+    write_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct ByOp {
+    read: BlockInfo,
+    write: BlockInfo,
+    flush: BlockInfo,
+    discard: BlockInfo,
+}
+
+#[derive(Serialize)]
+struct BlockInfo {
+    count: u64,
+    bytes: u64,
+    errors: u64,
+    size: Dist,
+    queue: Dist,
+    device: Dist,
+    total: Dist,
+}
+
+#[derive(Serialize)]
+struct Detail<'a> {
+    device: DeviceName<'a>,
+    op: &'static str,
+    sync: bool,
+    meta: bool,
+    readahead: bool,
+    stats: BlockInfo,
+}
+
+#[derive(Serialize)]
+struct DeviceName<'a> {
+    /// `null` for a device the trace has no description of.
+    name: Option<&'a str>,
+    major: u32,
+    minor: u32,
+}
+
+#[derive(Serialize)]
+struct Others<'a> {
+    block: ByOp,
+    block_detail: Vec<Detail<'a>>,
+}
+
+#[derive(Serialize)]
+struct DeviceInfo<'a> {
+    name: &'a str,
+    major: u32,
+    minor: u32,
+    alias: Option<&'a str>,
+    rotational: Option<bool>,
+    scheduler: Option<&'a str>,
+    nr_requests: Option<u32>,
+    hardware_queues: Option<u32>,
+    issue_time_source: &'static str,
+    totals: ByOp,
+}
+
+#[derive(Serialize)]
+struct Counts {
+    started: u64,
+    issued: u64,
+    requeued: u64,
+    merged_bios: u64,
+    merged_requests: u64,
+    completed: u64,
+    errors: u64,
+    completed_without_start: u64,
+    abandoned: u64,
+    in_flight_at_end: u64,
+    flush_issued: u64,
+}
+
+#[derive(Serialize)]
+struct OverheadInfo<'a> {
+    programs: Vec<ProgramInfo<'a>>,
+    sampled_ns: u64,
+    user_cpu_ns: u64,
+    max_rss_bytes: u64,
+    map_bytes: u64,
+    attach_ns: u64,
+}
+
+#[derive(Serialize)]
+struct ProgramInfo<'a> {
+    name: &'a str,
+    run_count: u64,
+    run_time_ns: u64,
+}
+
+/// A histogram; quantiles are `null` when it is empty.
+#[derive(Serialize)]
+struct Dist {
+    count: u64,
+    sum: u64,
+    min: u64,
+    max: u64,
+    p50: Option<u64>,
+    p90: Option<u64>,
+    p99: Option<u64>,
+    p999: Option<u64>,
+    buckets: Vec<(u64, u64, u64)>,
+}
+
+impl Dist {
+    fn of(h: &Histogram) -> Self {
+        Self {
+            count: h.count,
+            sum: h.sum,
+            min: h.min,
+            max: h.max,
+            p50: h.quantile(0.5),
+            p90: h.quantile(0.9),
+            p99: h.quantile(0.99),
+            p999: h.quantile(0.999),
+            buckets: h.buckets().collect(),
+        }
+    }
+}
+
+impl<'a> OpInfo<'a> {
+    fn of(op: &'a OpStats) -> Self {
+        Self {
+            count: op.count,
+            bytes: op.bytes,
+            error_count: op.errors.values().sum(),
+            errors: op.errors.iter().map(|(&errno, &count)| (errno::name(errno), count)).collect(),
+            short: op.short,
+            eof: op.eof,
+            forms: &op.forms,
+            latency: Dist::of(&op.latency_ns),
+            size: Dist::of(&op.size_bytes),
+        }
+    }
+}
+
+impl Apart {
+    fn of(stats: &ApartStats) -> Self {
+        let &ApartStats { reads, read_bytes, writes, write_bytes } = stats;
+        Self { reads, read_bytes, writes, write_bytes }
+    }
+}
+
+impl BlockInfo {
+    fn of(stats: &BlockStats) -> Self {
+        Self {
+            count: stats.count,
+            bytes: stats.bytes,
+            errors: stats.errors,
+            size: Dist::of(&stats.size_bytes),
+            queue: Dist::of(&stats.queue_ns),
+            device: Dist::of(&stats.device_ns),
+            total: Dist::of(&stats.total_ns),
+        }
+    }
+}
+
+impl ByOp {
+    fn of(totals: &BTreeMap<BlockOp, BlockStats>) -> Self {
+        let none = BlockStats::default();
+        let info = |op| BlockInfo::of(totals.get(&op).unwrap_or(&none));
+        Self {
+            read: info(BlockOp::Read),
+            write: info(BlockOp::Write),
+            flush: info(BlockOp::Flush),
+            discard: info(BlockOp::Discard),
+        }
+    }
+}
+
+/// Device names by number.
+struct Names<'a>(BTreeMap<(u32, u32), &'a str>);
+
+impl<'a> Names<'a> {
+    fn details(&self, entries: &[BlockEntry]) -> Vec<Detail<'a>> {
+        let mut entries: Vec<_> = entries.iter().collect();
+        entries.sort_by_key(|e| (e.device, e.op, e.sync, e.meta, e.readahead));
+        let detail = |entry: &BlockEntry| Detail {
+            device: DeviceName {
+                name: self.0.get(&entry.device).copied(),
+                major: entry.device.0,
+                minor: entry.device.1,
+            },
+            op: entry.op.name(),
+            sync: entry.sync,
+            meta: entry.meta,
+            readahead: entry.readahead,
+            stats: BlockInfo::of(&entry.stats),
+        };
+        entries.into_iter().map(detail).collect()
+    }
+
+    fn process(&self, p: &'a Process) -> ProcessInfo<'a> {
+        ProcessInfo {
+            pid: p.pid,
+            ns_pid: p.ns_pid,
+            ppid: p.ppid,
+            start_ns: p.start_ns,
+            comm: reversible(&p.comm),
+            cmdline: p.cmdline.iter().map(|arg| reversible(arg)).collect(),
+            exited: p.exited,
+            kernel_thread: p.kernel_thread,
+            storage_ns: rank::storage_ns(p),
+            ops: Ops { read: OpInfo::of(&p.read), write: OpInfo::of(&p.write) },
+            apart: p.apart.iter().map(|(&kind, stats)| (kind, Apart::of(stats))).collect(),
+            block: ByOp::of(&rank::by_op(&p.block)),
+            block_detail: self.details(&p.block),
+            file_size: Dist::of(&p.file_size),
+            file_size_read: Dist::of(&p.file_size_read),
+            file_size_written: Dist::of(&p.file_size_written),
+        }
+    }
+}
+
+impl<'a> DeviceInfo<'a> {
+    fn of(device: &'a Device) -> Self {
+        Self {
+            name: &device.name,
+            major: device.number.0,
+            minor: device.number.1,
+            alias: device.alias.as_deref(),
+            rotational: device.rotational,
+            scheduler: device.scheduler.as_deref(),
+            nr_requests: device.nr_requests,
+            hardware_queues: device.hardware_queues,
+            issue_time_source: device.issue_time_source,
+            totals: ByOp::of(&device.totals),
+        }
+    }
+}
+
+impl<'a> Report<'a> {
+    fn of(trace: &'a Trace) -> Self {
+        let names = Names(trace.devices.iter().map(|d| (d.number, d.name.as_str())).collect());
+        Self {
+            schema_version: SCHEMA_VERSION,
+            tool: Tool { name: "iotrace", version: env!("CARGO_PKG_VERSION") },
+            trace: trace_info(trace),
+            probes: (trace.probes.iter())
+                .map(|p| ProbeInfo { metric: &p.metric, variant: p.variant.as_deref(), reason: &p.reason })
+                .collect(),
+            processes: rank::by_storage_time(trace).into_iter().map(|p| names.process(p)).collect(),
+            others: Others {
+                block: ByOp::of(&rank::by_op(&trace.others)),
+                block_detail: names.details(&trace.others),
+            },
+            devices: trace.devices.iter().map(DeviceInfo::of).collect(),
+            block: counts(trace),
+            lost: &trace.lost,
+            overhead: overhead(trace),
+            notes: &trace.notes,
+        }
+    }
+}
+
+fn trace_info(trace: &Trace) -> TraceInfo<'_> {
+    let meta = &trace.meta;
+    let started_at = SystemTime::UNIX_EPOCH + Duration::from_nanos(meta.started_at_unix_ns);
+    TraceInfo {
+        duration_ns: meta.duration_ns,
+        started_at: humantime::format_rfc3339_nanos(started_at).to_string(),
+        kernel: &meta.kernel,
+        hostname: &meta.hostname,
+        command: meta.command.iter().map(|arg| reversible(arg)).collect(),
+        targets: Targets {
+            all: meta.targets.all,
+            pids: &meta.targets.pids,
+            cgroups: &meta.targets.cgroups,
+            follow: meta.targets.follow,
+        },
+        filters: meta.filters.iter().map(|(name, value)| Filter { name, value }).collect(),
+    }
+}
+
+fn counts(trace: &Trace) -> Counts {
+    let c = trace.block;
+    Counts {
+        started: c.started,
+        issued: c.issued,
+        requeued: c.requeued,
+        merged_bios: c.merged_bios,
+        merged_requests: c.merged_requests,
+        completed: c.completed,
+        errors: c.errors,
+        completed_without_start: c.completed_without_start,
+        abandoned: c.abandoned,
+        in_flight_at_end: c.in_flight_at_end,
+        flush_issued: c.flush_issued,
+    }
+}
+
+fn overhead(trace: &Trace) -> OverheadInfo<'_> {
+    let o = &trace.overhead;
+    OverheadInfo {
+        programs: (o.programs.iter())
+            .map(|p| ProgramInfo { name: &p.name, run_count: p.run_count, run_time_ns: p.run_time_ns })
+            .collect(),
+        sampled_ns: o.sampled_ns,
+        user_cpu_ns: o.user_cpu_ns,
+        max_rss_bytes: o.max_rss_bytes,
+        map_bytes: o.map_bytes,
+        attach_ns: o.attach_ns,
+    }
+}

@@ -1,0 +1,163 @@
+//! The table of processes, most time in storage ops first.
+
+use std::io;
+
+use super::super::{rank, units};
+use super::header::{PidColumn, full_name, short_name};
+use super::page::{Ink, Page};
+use super::table::{Column, Table};
+use crate::model::{OpStats, Process, Trace};
+
+/// Rows of the table unless more processes are shown in full or everything is asked for.
+const ROWS: usize = 20;
+
+/// Writes the table, or a sentence that helps when there is nothing to put into it.
+pub fn write(page: &mut Page, trace: &Trace) -> io::Result<()> {
+    let ranked = rank::by_storage_time(trace);
+    let listed: Vec<_> = ranked.iter().copied().filter(|p| belongs_here(p)).collect();
+    if listed.is_empty() {
+        nothing(page, trace)?;
+        return apart(page, trace);
+    }
+    page.heading("Reads and writes by process")?;
+    let shown = if page.verbose { listed.len() } else { page.top.max(ROWS).min(listed.len()) };
+    // One row too many costs less than a row that says "1 other".
+    let shown = if listed.len() - shown == 1 { listed.len() } else { shown };
+    let (rows, rest) = listed.split_at(shown);
+    let wall = trace.meta.duration_ns;
+    let mut table = Table::new(0, columns(wall));
+    let pids = PidColumn::of(rows.iter().copied());
+    for process in rows {
+        let mut cells = vec![pids.cell(process), short_name(process)];
+        cells.extend(numbers(&process.read, &process.write, wall));
+        cells.push(if process.cmdline.is_empty() { String::new() } else { full_name(process) });
+        table.row(Ink::Plain, cells);
+    }
+    if !rest.is_empty() {
+        table.row(Ink::Plain, sum_row(&format!("{} others", units::count(rest.len() as u64)), rest, wall));
+    }
+    if listed.len() > 1 {
+        table.row(Ink::Bold, sum_row(&format!("all {}", units::count(listed.len() as u64)), &listed, wall));
+    }
+    table.write(page)?;
+    page.blank()?;
+    if rows.iter().any(|p| p.exited) {
+        page.line("† exited before the trace ended")?;
+    }
+    page.paragraph(
+        Ink::Plain,
+        0,
+        0,
+        &format!(
+            "Time is the latency of all calls summed over threads, page-cache hits included, against the {} of the trace.",
+            units::duration(wall)
+        ),
+    )?;
+    apart(page, trace)
+}
+
+/// Kernel threads appear among the owners of block requests; here only if they make calls.
+fn belongs_here(process: &Process) -> bool {
+    let calls = process.read.count + process.write.count > 0;
+    calls || !process.kernel_thread && rank::touched_storage(process)
+}
+
+fn columns(wall_ns: u64) -> Vec<Column> {
+    let op = |group: &str, rank: u8| {
+        [
+            Column::number("calls").under(group).rank(rank),
+            Column::number("bytes").under(group),
+            Column::number("p50").under(group).rank(rank + 4),
+            Column::number("p99").under(group).rank(rank + 2),
+        ]
+    };
+    let mut columns = vec![Column::name("PID"), Column::name("COMMAND").shrinks_to(12)];
+    columns.extend(op("reads", 1));
+    columns.extend(op("writes", 2));
+    let time = format!("time / {}", units::duration(wall_ns));
+    columns.push(Column::number("sum").under(&time));
+    columns.push(Column::number("share").under(&time));
+    columns.push(Column::name("COMMAND LINE").shrinks_to(24).rank(9));
+    columns
+}
+
+fn numbers(read: &OpStats, write: &OpStats, wall_ns: u64) -> Vec<String> {
+    let mut cells = Vec::new();
+    for op in [read, write] {
+        // No calls by anybody: the whole group of columns goes.
+        if op.count == 0 {
+            cells.extend(std::iter::repeat_n(String::new(), 4));
+            continue;
+        }
+        let quantile = |q| op.latency_ns.quantile(q).map_or("-".to_owned(), units::duration);
+        cells.extend([units::count(op.count), units::bytes(op.bytes), quantile(0.5), quantile(0.99)]);
+    }
+    let time = read.latency_ns.sum.saturating_add(write.latency_ns.sum);
+    cells.extend([units::duration(time), units::share(time, wall_ns)]);
+    cells
+}
+
+fn sum_row(label: &str, processes: &[&Process], wall_ns: u64) -> Vec<String> {
+    let (mut read, mut write) = (OpStats::default(), OpStats::default());
+    for process in processes {
+        for (sum, op) in [(&mut read, &process.read), (&mut write, &process.write)] {
+            sum.count += op.count;
+            sum.bytes += op.bytes;
+            sum.latency_ns.merge(&op.latency_ns);
+        }
+    }
+    let mut cells = vec![String::new(), label.to_owned()];
+    cells.extend(numbers(&read, &write, wall_ns));
+    cells.push(String::new());
+    cells
+}
+
+/// One line on pipes, sockets and the like, which are no storage.
+fn apart(page: &mut Page, trace: &Trace) -> io::Result<()> {
+    let mut kinds = std::collections::BTreeMap::new();
+    for (&kind, stats) in trace.processes.iter().flat_map(|p| &p.apart) {
+        let (reads, writes) = kinds.entry(kind).or_insert((0, 0));
+        *reads += stats.reads;
+        *writes += stats.writes;
+    }
+    let items: Vec<_> = (kinds.into_iter())
+        .filter(|(_, (reads, writes))| reads + writes > 0)
+        .map(|(kind, (reads, writes))| {
+            format!(
+                "{kind} {}, {}",
+                units::counted(reads, "read", "reads"),
+                units::counted(writes, "write", "writes")
+            )
+        })
+        .collect();
+    if items.is_empty() { Ok(()) } else { page.flow("Not storage, left out above: ", "; ", &items) }
+}
+
+fn nothing(page: &mut Page, trace: &Trace) -> io::Result<()> {
+    let users = trace.processes.iter().filter(|p| !p.kernel_thread).count() as u64;
+    let unmeasured = trace.probes.iter().any(|p| p.variant.is_none());
+    let who = match users {
+        0 => "no process was traced".to_owned(),
+        1 => "the traced process made no read or write call on a file and no request to a block device"
+            .to_owned(),
+        n => format!(
+            "none of the {} traced processes made a read or write call on a file or a request to a block device",
+            units::count(n)
+        ),
+    };
+    page.blank()?;
+    page.paragraph(
+        Ink::Bold,
+        0,
+        0,
+        &format!("No storage I/O: in {} {who}.", units::duration(trace.meta.duration_ns)),
+    )?;
+    let filtered = if trace.meta.filters.is_empty() { "" } else { "The filters may exclude it. " };
+    let hidden = if unmeasured { "Something is not measured on this machine, see Coverage. " } else { "" };
+    let wider = if trace.meta.targets.all {
+        "If I/O was expected, trace for longer: the system was idle."
+    } else {
+        "If I/O was expected, trace for longer, check that the pid is the one that does the work, or trace every process: iotrace attach -a."
+    };
+    page.paragraph(Ink::Plain, 0, 0, &format!("{filtered}{hidden}{wider}"))
+}
