@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Hold {
     child: Child,
     stdin: Option<ChildStdin>,
-    stdout: BufReader<ChildStdout>,
+    stdout: Receiver<String>,
     /// The first line it printed.
     pub ready: Value,
 }
@@ -36,7 +36,7 @@ impl Hold {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start the workload");
         let stdin = child.stdin.take();
-        let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
+        let stdout = lines(child.stdout.take().expect("stdout is piped"));
         let mut hold = Self { child, stdin, stdout, ready: Value::Null };
         hold.ready = hold.line();
         hold
@@ -62,25 +62,38 @@ impl Hold {
     /// Closes its stdin and waits for its end. Returns what it printed last, if anything.
     pub fn end(mut self) -> Option<Value> {
         drop(self.stdin.take());
-        let mut rest = String::new();
-        self.stdout.read_to_string(&mut rest).expect("read the workload");
+        let rest = self.rest();
         let status = wait(&mut self.child, PATIENCE).expect("the workload ends");
         assert!(status.success(), "the workload: {status}");
         rest.lines().last().map(|line| serde_json::from_str(line).expect("a JSON line"))
     }
 
-    /// Waits for its end without closing its stdin, when it is an iotrace that runs the workload.
+    /// Waits for the end of an iotrace that runs the workload, whose stdin stays open until then.
     pub fn outcome(mut self) -> Outcome {
-        let mut stdout = Vec::new();
-        self.stdout.read_to_end(&mut stdout).expect("read the workload");
-        let status = wait(&mut self.child, PATIENCE).expect("the command ends");
-        Outcome { status, stdout, stderr: String::new() }
+        let status = wait(&mut self.child, PATIENCE);
+        // A workload that iotrace left behind ends now, and with it the pipe.
+        drop(self.stdin.take());
+        let stdout = self.rest().into_bytes();
+        Outcome { status: status.expect("the command ends"), stdout, stderr: String::new() }
     }
 
     fn line(&mut self) -> Value {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).expect("read the workload");
+        let line = self.stdout.recv_timeout(PATIENCE).expect("a line of the workload");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("the workload said {line:?}: {error}"))
+    }
+
+    /// What it prints until it closes its stdout.
+    fn rest(&self) -> String {
+        let mut rest = String::new();
+        loop {
+            match self.stdout.recv_timeout(PATIENCE) {
+                Ok(line) => rest.push_str(&line),
+                Err(RecvTimeoutError::Disconnected) => return rest,
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!("the workload keeps its stdout open; it said {rest:?}")
+                }
+            }
+        }
     }
 }
 

@@ -83,3 +83,44 @@ fn object(value: &Value, pointer: &str) -> Map<String, Value> {
         .map(|(k, v)| (k.clone(), v.clone()))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn planted() -> Value {
+        let op = json!({
+            "count": 3, "bytes": 5904, "errors": {"EFAULT": 1}, "error_count": 1, "short": 1, "eof": 0,
+            "forms": {"read": 3}, "sizes": [[1808, 1], [4096, 1]],
+        });
+        json!({"pid": 7, "ops": {"read": op}})
+    }
+
+    fn seen(count: u64, bucket: [u64; 3]) -> Value {
+        let op = json!({
+            "count": count, "bytes": 5904, "errors": {"EFAULT": 1, "EIO": 0}, "error_count": 1, "short": 1, "eof": 0,
+            "forms": {"read": 3}, "latency": {"count": count},
+            "size": {"count": count - 1, "sum": 5904, "buckets": [bucket, [4096, 4607, 1]]},
+        });
+        json!({"pid": 7, "ns_pid": 7, "comm": "x", "ops": {"read": op}})
+    }
+
+    #[test]
+    fn a_report_that_says_what_happened_matches() {
+        assert_op_matches(&Process(&seen(3, [1792, 1919, 1])), &planted(), "read");
+    }
+
+    #[test]
+    #[should_panic(expected = "read: count")]
+    fn one_call_too_many_does_not_match() {
+        assert_op_matches(&Process(&seen(4, [1792, 1919, 1])), &planted(), "read");
+    }
+
+    #[test]
+    #[should_panic(expected = "transfers of 1920 to 2047 bytes")]
+    fn a_transfer_in_the_wrong_bucket_does_not_match() {
+        assert_op_matches(&Process(&seen(3, [1920, 2047, 1])), &planted(), "read");
+    }
+}

@@ -19,11 +19,12 @@ fn each_metric_of_check_has_a_variant_or_a_reason() {
     let outcome = live.iotrace(["check", "--format", "json"]).outcome();
     assert_eq!(outcome.code(), Some(0), "{}", outcome.describe());
     let check: serde_json::Value = serde_json::from_slice(&outcome.stdout).expect("check prints JSON");
-    let probes = check["probes"].as_array().expect("a list of probes");
-    assert!(probes.len() >= 4, "{probes:?}");
-    for probe in probes {
-        let said = |key: &str| probe[key].as_str().is_some_and(|text| !text.is_empty());
-        assert!(said("metric") && (said("variant") || said("reason")), "{probe}");
+    assert_eq!(check["can_trace"], true, "{check}");
+    let metrics = check["metrics"].as_array().expect("a list of metrics");
+    assert!(metrics.len() >= 4, "{metrics:?}");
+    for metric in metrics {
+        let said = |key: &str| metric[key].as_str().is_some_and(|text| !text.is_empty());
+        assert!(said("metric") && (said("variant") || said("reason")), "{metric}");
     }
 }
 

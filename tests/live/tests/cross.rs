@@ -1,8 +1,9 @@
 //! Other witnesses of the same calls: the kernel's own account, strace, bpftrace.
 
 use std::collections::BTreeMap;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use iotrace_live::{live, num, num_or_zero};
 
@@ -79,7 +80,7 @@ fn bpftrace_of_the_same_run_agrees() {
     let mut witness = Command::new(bpftrace);
     witness.args(["-f", "json", "-e", &program]);
     let Some(witness) = Witness::start(witness) else {
-        return live.skip("bpftrace does not start here");
+        return live.skip("bpftrace does not trace here");
     };
     let trace = live.attach(["-p", &hold.pid_arg()]);
     hold.go();
@@ -96,14 +97,30 @@ fn in_path(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
+/// Mounts debugfs in a mount namespace of the calling process. Where that fails, bpftrace says what it lacks.
+fn mount_debugfs() -> std::io::Result<()> {
+    let (none, private) = (c"none".as_ptr(), libc::MS_REC | libc::MS_PRIVATE);
+    // SAFETY: live C strings; no data.
+    unsafe {
+        libc::unshare(libc::CLONE_NEWNS);
+        libc::mount(none, c"/".as_ptr(), std::ptr::null(), private, std::ptr::null());
+        libc::mount(none, c"/sys/kernel/debug".as_ptr(), c"debugfs".as_ptr(), 0, std::ptr::null());
+    }
+    Ok(())
+}
+
 /// A bpftrace that prints JSON lines.
 struct Witness(std::process::Child, std::io::BufReader<std::process::ChildStdout>);
 
 impl Witness {
-    /// Starts it and waits until it has printed "ready".
+    /// Starts it and waits until it has printed "ready". It wants tracefs at its old place under debugfs: mounted for
+    /// it alone.
     fn start(mut command: Command) -> Option<Self> {
         use std::io::BufRead;
-        let mut child = command.stdout(std::process::Stdio::piped()).spawn().ok()?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        // SAFETY: the closure makes system calls only.
+        unsafe { command.pre_exec(mount_debugfs) };
+        let mut child = command.spawn().ok()?;
         let mut stdout = std::io::BufReader::new(child.stdout.take()?);
         let mut line = String::new();
         while stdout.read_line(&mut line).ok()? > 0 {
