@@ -3,14 +3,14 @@
 mod packages;
 mod toolchain;
 
-use std::{collections::BTreeSet, path::Path, process::ExitCode};
+use std::{collections::BTreeSet, process::ExitCode};
 
 use anyhow::{Result, bail};
 
 pub use packages::world;
 pub use toolchain::bpf_toolchain::cache_dir;
 
-use crate::process::{command, is_root, output, which};
+use crate::process::{is_root, which};
 
 /// Arguments of `cargo xtask setup`.
 #[derive(clap::Args)]
@@ -86,16 +86,17 @@ pub fn ensure(needs: &[Need]) -> Result<()> {
 }
 
 fn survey(needs: &[Need]) -> Vec<Tool> {
-    let mut tools = vec![c_compiler(), static_libc()];
-    tools.extend([toolchain::rust(), toolchain::linker()]);
-    tools.extend([
+    let mut tools = vec![
+        c_compiler(),
+        toolchain::rust(),
+        toolchain::linker(),
         program("fio", "fio", Need::Test, "I/O of known size and depth in the live tests"),
         program("qemu-system-x86_64", "qemu-system-x86", Need::Vm, "runs the kernels of the VM matrix"),
         busybox(),
         program("mkfs.ext4", "e2fsprogs", Need::Vm, "makes the VMs' disks"),
         program("bpftrace", "bpftrace", Need::Bench, "a peer to compare cost with"),
         program("biolatency", "libbpf-tools", Need::Bench, "a peer to compare cost with"),
-    ]);
+    ];
     tools.retain(|tool| needs.contains(&tool.need));
     tools
 }
@@ -170,17 +171,6 @@ fn missing(name: &'static str, why: &'static str, need: Need, reason: String, re
 
 fn c_compiler() -> Tool {
     program("cc", "gcc", Need::Build, "links Rust programs and compiles bundled C")
-}
-
-/// The VMs run programs linked with `crt-static`, so that no library has to be carried into them.
-fn static_libc() -> Tool {
-    let (name, why) = ("libc.a", "static programs for the VMs");
-    let path = output(command("cc").arg("-print-file-name=libc.a")).unwrap_or_default();
-    if Path::new(path.trim()).is_absolute() {
-        found(name, why, Need::Vm, path.trim().to_owned())
-    } else {
-        missing(name, why, Need::Vm, "not found".into(), vec![Remedy::Packages(vec!["libc6-dev"])])
-    }
 }
 
 /// Only a static busybox runs in an initramfs without libraries.

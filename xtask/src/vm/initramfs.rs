@@ -2,6 +2,7 @@
 //! emulated CPU than reading does).
 
 use std::{
+    collections::BTreeSet,
     fs::File,
     io::{BufWriter, Write as _},
     path::Path,
@@ -9,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use cpio::newc::{Builder, trailer};
-use iotrace_vm::{MODULES_DIR, PLAN_PATH, Plan, TESTS_DIR};
+use iotrace_vm::{MODULE_ORDER_PATH, MODULES_DIR, PLAN_PATH, Plan};
 
 use super::{Guest, kernels::Kernel};
 
@@ -19,18 +20,18 @@ const DATA: u32 = 0o100_644;
 
 /// Writes the archive.
 pub fn write(file: &Path, plan: &Plan, guest: &Guest, kernel: &Kernel) -> Result<()> {
-    let mut archive = Archive { to: BufWriter::new(File::create(file)?), next_ino: 1 };
-    for folder in ["bin", "dev", "etc", "lib", "lib/modules", "proc", "sys", "tests", "tmp"] {
-        archive.add(folder, FOLDER, &[])?;
+    let mut archive =
+        Archive { to: BufWriter::new(File::create(file)?), folders: BTreeSet::new(), next_ino: 1 };
+    for folder in ["/bin", "/dev", "/proc", "/sys", "/tmp"] {
+        archive.add_folder(folder)?;
     }
-    archive.add_file("/init", PROGRAM, &guest.init)?;
+    archive.add_parents(PLAN_PATH)?;
     archive.add(PLAN_PATH, DATA, &serde_json::to_vec(plan)?)?;
-    for (name, program) in &guest.programs {
-        archive.add_file(&format!("/bin/{name}"), PROGRAM, program)?;
+    for (place, file) in &guest.files {
+        archive.add_parents(place)?;
+        archive.add_file(place, PROGRAM, file)?;
     }
-    for (name, test) in &guest.tests {
-        archive.add_file(&format!("{TESTS_DIR}/{name}"), PROGRAM, test)?;
-    }
+    archive.add_parents(MODULE_ORDER_PATH)?;
     for module in std::fs::read_dir(&kernel.modules)? {
         let module = module?;
         archive.add_file(&format!("{MODULES_DIR}/{}", module.file_name().display()), DATA, &module.path())?;
@@ -41,10 +42,28 @@ pub fn write(file: &Path, plan: &Plan, guest: &Guest, kernel: &Kernel) -> Result
 
 struct Archive {
     to: BufWriter<File>,
+    /// Folders already in the archive.
+    folders: BTreeSet<String>,
     next_ino: u32,
 }
 
 impl Archive {
+    /// Adds the folders that lead to a file. The kernel makes none by itself.
+    fn add_parents(&mut self, place: &str) -> Result<()> {
+        let ends = place.match_indices('/').map(|(end, _)| end).filter(|end| *end > 0);
+        for folder in ends.map(|end| &place[..end]) {
+            self.add_folder(folder)?;
+        }
+        Ok(())
+    }
+
+    fn add_folder(&mut self, folder: &str) -> Result<()> {
+        if self.folders.insert(folder.to_owned()) {
+            self.add(folder, FOLDER, &[])?;
+        }
+        Ok(())
+    }
+
     fn add_file(&mut self, name: &str, mode: u32, from: &Path) -> Result<()> {
         let bytes = std::fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
         self.add(name, mode, &bytes)
