@@ -1,0 +1,420 @@
+//! Block requests: owner at start, phases, sizes, and a ledger that balances.
+//!
+//! Hooks: block_io_start (or the accounting function it follows), block_rq_issue, _complete, _requeue, _merge,
+//! block_bio_backmerge, _frontmerge. Maps: QUEUES, DEVICES, IN_FLIGHT, BLOCK_SETS, BLOCK_STATS. Times are ns.
+//!
+//! Every request is followed whoever began it: without that, a completion could not be told from a lost start.
+
+use aya_ebpf::{
+    helpers::generated::bpf_ktime_get_ns,
+    macros::{btf_tracepoint, fentry, kprobe},
+    programs::{BtfTracePointContext, FEntryContext, ProbeContext},
+};
+use iotrace_common::{
+    block::{
+        BlockKey, DeviceLayout, FLAG_META, FLAG_READAHEAD, FLAG_SYNC, InFlight, OP_DISCARD, OP_FLUSH, OP_READ,
+        OP_WRITE, QUEUE_IDS, QueueEntry, SharedHist,
+    },
+    hist::{BUCKETS, bucket_of},
+};
+
+use crate::{
+    maps::{
+        BLOCK_SETS, BLOCK_STATS, DEVICES, FREE_SETS, IN_FLIGHT, IN_FLIGHT_OVERFLOW, LAST_SET, QUEUES, tally,
+    },
+    mem::{atomic_add, config, field, offset, shared_max},
+    target::current_owner,
+};
+
+// Bits of request.cmd_flags: an operation in the low 8, then flags (enum req_flag_bits, unchanged 4.10..6.18).
+const REQ_OP_MASK: u32 = 0xff;
+const REQ_SYNC: u32 = 1 << 11;
+const REQ_META: u32 = 1 << 12;
+const REQ_PREFLUSH: u32 = 1 << 18;
+const REQ_RAHEAD: u32 = 1 << 19;
+/// Pass-through commands begin here; they are no I/O of a file system.
+const REQ_OP_DRV_IN: u32 = 32;
+const REQ_OP_FLUSH: u32 = 2;
+
+#[btf_tracepoint(function = "block_io_start")]
+fn block_io_start(ctx: BtfTracePointContext) -> i32 {
+    start::<true>(ctx.arg::<u64>(0));
+    0
+}
+
+/// `blk_account_io_start` to 5.16, `__blk_account_io_start` from 5.17.
+#[fentry]
+fn account_start_fentry(ctx: FEntryContext) -> i32 {
+    start::<true>(ctx.arg::<u64>(0));
+    0
+}
+
+/// The same where fentry is not to be had.
+#[kprobe]
+fn account_start_kprobe(ctx: ProbeContext) -> u32 {
+    if let Some(rq) = ctx.arg::<u64>(0) {
+        start::<false>(rq);
+    }
+    0
+}
+
+/// The request among the arguments: it came second until 5.11 (and 5.10.137).
+macro_rules! request {
+    ($ctx:ident, $arg:ident) => {
+        if config!($arg) == 0 { $ctx.arg::<u64>(0) } else { $ctx.arg::<u64>(1) }
+    };
+}
+
+/// These two are attached, and before `block_rq_issue`, only when no hook runs at start.
+#[btf_tracepoint(function = "block_rq_insert")]
+fn start_at_insert(ctx: BtfTracePointContext) -> i32 {
+    start_if_new(request!(ctx, insert_arg));
+    0
+}
+
+#[btf_tracepoint(function = "block_rq_issue")]
+fn start_at_issue(ctx: BtfTracePointContext) -> i32 {
+    start_if_new(request!(ctx, issue_arg));
+    0
+}
+
+#[btf_tracepoint(function = "block_rq_issue")]
+fn block_rq_issue(ctx: BtfTracePointContext) -> i32 {
+    issue(request!(ctx, issue_arg));
+    0
+}
+
+#[btf_tracepoint(function = "block_rq_complete")]
+fn block_rq_complete(ctx: BtfTracePointContext) -> i32 {
+    complete(ctx.arg::<u64>(0), ctx.arg::<u64>(1) as u32, ctx.arg::<u64>(2) as u32);
+    0
+}
+
+#[btf_tracepoint(function = "block_rq_requeue")]
+fn block_rq_requeue(ctx: BtfTracePointContext) -> i32 {
+    let rq = request!(ctx, requeue_arg);
+    if find(rq).is_some() {
+        tally!(block_requeued);
+    }
+    0
+}
+
+#[btf_tracepoint(function = "block_rq_merge")]
+fn block_rq_merge(ctx: BtfTracePointContext) -> i32 {
+    let rq = request!(ctx, merge_arg);
+    if let Some(in_flight) = find(rq) {
+        leave(in_flight);
+        tally!(block_merged_requests);
+    }
+    0
+}
+
+#[btf_tracepoint(function = "block_bio_backmerge")]
+fn block_bio_backmerge(_ctx: BtfTracePointContext) -> i32 {
+    tally!(block_merged_bios);
+    0
+}
+
+#[btf_tracepoint(function = "block_bio_frontmerge")]
+fn block_bio_frontmerge(_ctx: BtfTracePointContext) -> i32 {
+    tally!(block_merged_bios);
+    0
+}
+
+/// What the device is and where its requests lie, found once a queue.
+#[inline(always)]
+fn queue_of<const TYPED: bool>(rq: u64) -> QueueEntry {
+    let q: u64 = field::<TYPED, _>(rq, offset!(rq_q));
+    let id: u32 = field::<TYPED, _>(q, offset!(q_id));
+    let Some(place) = QUEUES.get_ptr_mut(id & (QUEUE_IDS - 1)) else { return QueueEntry::default() };
+    // SAFETY: a map value. `q` is written last, and all writers of one queue write the same.
+    unsafe {
+        if core::ptr::read_volatile(&raw const (*place).q) == q {
+            return *place;
+        }
+        let disk: u64 = if offset!(q_disk) != iotrace_common::config::ABSENT {
+            field::<TYPED, _>(q, offset!(q_disk))
+        } else {
+            field::<TYPED, _>(rq, offset!(rq_disk))
+        };
+        let major: u32 = field::<TYPED, _>(disk, offset!(disk_major));
+        let minor: u32 = field::<TYPED, _>(disk, offset!(disk_first_minor));
+        let dev = (major << 20) | (minor & 0xf_ffff);
+        let layout = DEVICES.get(dev).copied().unwrap_or(DeviceLayout::default());
+        if id < QUEUE_IDS {
+            (*place).dev = dev;
+            (*place).layout = layout;
+            core::ptr::write_volatile(&raw mut (*place).q, q);
+        }
+        QueueEntry { q, dev, _pad: 0, layout }
+    }
+}
+
+/// The request's place in `IN_FLIGHT`, `None` when it has none there.
+#[inline(always)]
+fn place_of<const TYPED: bool>(rq: u64, layout: &DeviceLayout) -> Option<*mut InFlight> {
+    let tag: u32 = field::<TYPED, _>(rq, offset!(rq_tag));
+    let sched_tag: u32 = field::<TYPED, _>(rq, offset!(rq_internal_tag));
+    let hctx: u64 = field::<TYPED, _>(rq, offset!(rq_mq_hctx));
+    let queue: u32 = field::<TYPED, _>(hctx, offset!(hctx_queue_num));
+    // With a scheduler the internal tag is the request's own for life, and the driver's tag comes and goes.
+    let offset = if sched_tag != u32::MAX {
+        if sched_tag >= layout.sched_tags {
+            return None;
+        }
+        layout.tags + sched_tag
+    } else {
+        if tag >= layout.tags {
+            return None;
+        }
+        tag
+    };
+    if queue >= layout.queues {
+        return None;
+    }
+    let index = layout.base + queue * (layout.tags + layout.sched_tags) + offset;
+    IN_FLIGHT.get_ptr_mut(index & config!(in_flight_mask))
+}
+
+#[inline(always)]
+fn kind_of(cmd_flags: u32, data_len: u32) -> Option<(u32, u8)> {
+    let op = cmd_flags & REQ_OP_MASK;
+    if op >= REQ_OP_DRV_IN {
+        return None;
+    }
+    let kind = match op {
+        0 => OP_READ,
+        REQ_OP_FLUSH => return None, // the flush machinery's own request: issued for several owners
+        3 | 5 | 9 => OP_DISCARD,
+        1 if data_len == 0 && cmd_flags & REQ_PREFLUSH != 0 => OP_FLUSH,
+        _ => OP_WRITE,
+    };
+    let mut flags = 0;
+    if cmd_flags & REQ_SYNC != 0 {
+        flags |= FLAG_SYNC;
+    }
+    if cmd_flags & REQ_META != 0 {
+        flags |= FLAG_META;
+    }
+    if cmd_flags & REQ_RAHEAD != 0 {
+        flags |= FLAG_READAHEAD;
+    }
+    Some((kind, flags))
+}
+
+#[inline(always)]
+fn start<const TYPED: bool>(rq: u64) {
+    let cmd_flags: u32 = field::<TYPED, _>(rq, offset!(rq_cmd_flags));
+    let data_len: u32 = field::<TYPED, _>(rq, offset!(rq_data_len));
+    let Some((op, flags)) = kind_of(cmd_flags, data_len) else { return };
+    if config!(block_op_mask) & (1 << op) == 0 {
+        return;
+    }
+    let queue = queue_of::<TYPED>(rq);
+    if config!(device_filter) == 1 && queue.layout.selected == 0 {
+        return;
+    }
+    if config!(comm_count) != 0 && !crate::rw::comm_selected() {
+        return;
+    }
+    let key = BlockKey { process: current_owner(), dev: queue.dev, op: op as u8, flags, used: 1 };
+    let Some(stats) = set_of(&key) else {
+        tally!(lost_block_sets);
+        return;
+    };
+    let stamp: u64 = field::<TYPED, _>(rq, offset!(rq_start_time_ns));
+    let start_ns = if stamp != 0 { stamp } else { now() };
+    let in_flight = InFlight { rq, start_stamp: stamp, start_ns, issue_ns: 0, bytes: 0, stats, overflown: 0 };
+    tally!(block_started);
+    let place = place_of::<TYPED>(rq, &queue.layout);
+    if let Some(place) = place {
+        // SAFETY: a map value; a request in flight is the business of one CPU at a time.
+        unsafe {
+            if (*place).rq == rq {
+                leave(place);
+                tally!(block_abandoned);
+            }
+            if (*place).rq == 0 {
+                *place = in_flight;
+                return;
+            }
+        }
+    }
+    let in_flight = InFlight { overflown: 1, ..in_flight };
+    if IN_FLIGHT_OVERFLOW.insert(rq, in_flight, 0).is_err() {
+        tally!(lost_in_flight);
+        if let Some(slot) = BLOCK_STATS.get_ptr_mut(stats) {
+            // SAFETY: a map value.
+            atomic_add(unsafe { &raw mut (*slot).in_flight }, u64::MAX);
+        }
+    }
+}
+
+/// Where no hook runs at start: the first sight of a request is its start.
+#[inline(always)]
+fn start_if_new(rq: u64) {
+    if find(rq).is_none() {
+        start::<true>(rq);
+    }
+}
+
+#[inline(always)]
+fn now() -> u64 {
+    // SAFETY: no arguments.
+    unsafe { bpf_ktime_get_ns() }
+}
+
+/// The entry of a started request.
+#[inline(always)]
+fn find(rq: u64) -> Option<*mut InFlight> {
+    let queue = queue_of::<true>(rq);
+    if let Some(place) = place_of::<true>(rq, &queue.layout) {
+        // SAFETY: a map value.
+        let entry = unsafe { &*place };
+        if entry.rq == rq {
+            return same_life(rq, place);
+        }
+        if entry.rq == 0 {
+            // Free places are filled before the overflow map is used.
+            return None;
+        }
+    }
+    let place = IN_FLIGHT_OVERFLOW.get_ptr_mut(rq)?;
+    same_life(rq, place)
+}
+
+/// A request that was started again since must not end an earlier life of 90 s.
+#[inline(always)]
+fn same_life(rq: u64, place: *mut InFlight) -> Option<*mut InFlight> {
+    // SAFETY: a map value.
+    if unsafe { (*place).start_stamp } == field::<true, u64>(rq, offset!(rq_start_time_ns)) { Some(place) } else { None }
+}
+
+#[inline(always)]
+fn issue(rq: u64) {
+    let cmd_flags: u32 = field::<true, _>(rq, offset!(rq_cmd_flags));
+    let op = cmd_flags & REQ_OP_MASK;
+    if op == REQ_OP_FLUSH {
+        tally!(block_flush_issued);
+        return;
+    }
+    if let Some(in_flight) = find(rq) {
+        tally!(block_issued);
+        // SAFETY: a map value.
+        unsafe { (*in_flight).issue_ns = now() };
+    }
+}
+
+#[inline(always)]
+fn complete(rq: u64, error: u32, bytes: u32) {
+    let Some(in_flight) = find(rq) else {
+        let cmd_flags: u32 = field::<true, _>(rq, offset!(rq_cmd_flags));
+        if cmd_flags & REQ_OP_MASK < REQ_OP_DRV_IN && cmd_flags & REQ_OP_MASK != REQ_OP_FLUSH {
+            tally!(block_completed_without_start);
+        }
+        return;
+    };
+    // SAFETY: a map value.
+    let entry = unsafe { &mut *in_flight };
+    entry.bytes += bytes as u64;
+    // A request may complete in parts; `__data_len` is what was left before this part.
+    let left: u32 = field::<true, _>(rq, offset!(rq_data_len));
+    if bytes < left {
+        return;
+    }
+    let end_ns = now();
+    tally!(block_completed);
+    if error != 0 {
+        tally!(block_errors);
+    }
+    if let Some(slot) = BLOCK_STATS.get_ptr_mut(entry.stats) {
+        // SAFETY: a map value, shared: counters are added to atomically.
+        unsafe {
+            if error != 0 {
+                atomic_add(&raw mut (*slot).errors, 1);
+            }
+            add(&raw mut (*slot).size, entry.bytes);
+            add(&raw mut (*slot).total, end_ns.saturating_sub(entry.start_ns));
+            if entry.issue_ns != 0 {
+                add(&raw mut (*slot).queue, entry.issue_ns.saturating_sub(entry.start_ns));
+                add(&raw mut (*slot).device, end_ns.saturating_sub(entry.issue_ns));
+            }
+        }
+    }
+    leave(in_flight);
+}
+
+/// Ends a request's stay.
+#[inline(always)]
+fn leave(in_flight: *mut InFlight) {
+    // SAFETY: a map value.
+    unsafe {
+        let rq = (*in_flight).rq;
+        if let Some(slot) = BLOCK_STATS.get_ptr_mut((*in_flight).stats) {
+            atomic_add(&raw mut (*slot).in_flight, u64::MAX);
+        }
+        let overflown = (*in_flight).overflown == 1;
+        (*in_flight).rq = 0;
+        if overflown {
+            let _ = IN_FLIGHT_OVERFLOW.remove(rq);
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn add(hist: *mut SharedHist, value: u64) {
+    // SAFETY: part of a map value; `bucket` is in bounds.
+    unsafe {
+        atomic_add(&raw mut (*hist).sum, value);
+        shared_max(&raw mut (*hist).max, value);
+        shared_max(&raw mut (*hist).inverse_min, u64::MAX - value);
+        let bucket = bucket_of(value);
+        if bucket < BUCKETS {
+            atomic_add((&raw mut (*hist).counts).cast::<u64>().add(bucket), 1);
+        }
+    }
+}
+
+/// The set a key's requests are counted in, and one more in flight there.
+#[inline(always)]
+fn set_of(key: &BlockKey) -> Option<u32> {
+    let hint = LAST_SET.get_ptr_mut(0)?;
+    // SAFETY: a map value.
+    let mut index = unsafe { core::ptr::read_volatile(hint) };
+    let mut slot = BLOCK_STATS.get_ptr_mut(index)?;
+    // SAFETY: a map value; a set's key is written before its index is published.
+    if unsafe { (*slot).key } != *key {
+        index = find_set(key);
+        if index == u32::MAX {
+            return None;
+        }
+        slot = BLOCK_STATS.get_ptr_mut(index)?;
+        // SAFETY: a map value.
+        unsafe { core::ptr::write_volatile(hint, index) };
+    }
+    // SAFETY: a map value.
+    atomic_add(unsafe { &raw mut (*slot).in_flight }, 1);
+    Some(index)
+}
+
+#[inline(always)]
+fn find_set(key: &BlockKey) -> u32 {
+    // SAFETY: preallocated map; copied at once.
+    if let Some(&index) = unsafe { BLOCK_SETS.get(key) } {
+        return index;
+    }
+    let Ok(Some(index)) = FREE_SETS.pop() else { return u32::MAX };
+    let Some(slot) = BLOCK_STATS.get_ptr_mut(index) else { return u32::MAX };
+    // SAFETY: a set from the free list is nobody else's, and all zero.
+    unsafe { (*slot).key = *key };
+    // BPF_NOEXIST (1): another CPU may have been first; then its set is the one.
+    if BLOCK_SETS.insert(key, index, 1).is_ok() {
+        return index;
+    }
+    // SAFETY: as above.
+    unsafe { (*slot).key.used = 0 };
+    let _ = FREE_SETS.push(index, 0);
+    // SAFETY: preallocated map; copied at once.
+    unsafe { BLOCK_SETS.get(key) }.copied().unwrap_or(u32::MAX)
+}
+

@@ -1,0 +1,90 @@
+//! Reading kernel memory and adding to shared counters.
+//!
+//! Two ways to read a field: a direct load, for pointers the verifier knows the type of (4 ns measured), and
+//! `bpf_probe_read_kernel` for plain addresses (about 50 ns). Offsets come from [`OFFSETS`], frozen before load, so the
+//! verifier sees constants.
+
+use core::{arch::asm, ffi::c_void};
+
+use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
+use iotrace_common::config::{Config, Offsets};
+
+/// Set by the loader from the running kernel's BTF.
+#[unsafe(no_mangle)]
+pub static OFFSETS: Offsets = Offsets::ABSENT;
+
+/// Set by the loader from the command line.
+#[unsafe(no_mangle)]
+pub static CONFIG: Config = Config::OFF;
+
+/// Reads a frozen global. Volatile, because the loader replaces what the compiler sees.
+#[inline(always)]
+pub fn constant<T: Copy>(global: *const T) -> T {
+    // SAFETY: callers pass fields of this file's statics.
+    unsafe { core::ptr::read_volatile(global) }
+}
+
+/// An offset of [`OFFSETS`].
+macro_rules! offset {
+    ($field:ident) => {
+        $crate::mem::constant(&raw const $crate::mem::OFFSETS.$field)
+    };
+}
+
+/// A choice of [`CONFIG`].
+macro_rules! config {
+    ($field:ident) => {
+        $crate::mem::constant(&raw const $crate::mem::CONFIG.$field)
+    };
+}
+
+pub(crate) use {config, offset};
+
+/// Loads a field through a pointer the verifier has typed. `T` is an integer of the field's size.
+#[inline(always)]
+pub fn load<T: Copy>(base: u64, offset: u32) -> T {
+    // SAFETY: the verifier checks the access against the type's BTF; a fault reads as 0.
+    unsafe { core::ptr::read_volatile((base as *const u8).add(offset as usize).cast::<T>()) }
+}
+
+/// Reads from a plain kernel address.
+#[inline(always)]
+pub fn probe<T: Copy + Default>(base: u64, offset: u32) -> Option<T> {
+    let mut value = T::default();
+    // SAFETY: the helper checks the source; the destination is ours and of the given size.
+    let error = unsafe {
+        bpf_probe_read_kernel(
+            (&raw mut value).cast::<c_void>(),
+            size_of::<T>() as u32,
+            (base + offset as u64) as *const c_void,
+        )
+    };
+    if error == 0 { Some(value) } else { None }
+}
+
+/// Reads a field either way: directly when `typed`, else by helper; 0 when unreadable.
+#[inline(always)]
+pub fn field<const TYPED: bool, T: Copy + Default>(base: u64, offset: u32) -> T {
+    if TYPED { load(base, offset) } else { probe(base, offset).unwrap_or_default() }
+}
+
+/// Adds to a counter that other CPUs add to as well. (`AtomicU64::fetch_add` does not compile for BPF.)
+#[inline(always)]
+pub fn atomic_add(counter: *mut u64, value: u64) {
+    // SAFETY: `counter` points into a map value; the verifier checks it.
+    unsafe { asm!("lock *(u64 *)({0} + 0) += {1}", in(reg) counter, in(reg) value) }
+}
+
+/// Raises a shared maximum. Without compare-and-swap (5.12) a racing store can put a smaller value back, so look again.
+#[inline(always)]
+pub fn shared_max(place: *mut u64, value: u64) {
+    for _ in 0..3 {
+        // SAFETY: `place` points into a map value.
+        unsafe {
+            if core::ptr::read_volatile(place) >= value {
+                return;
+            }
+            core::ptr::write_volatile(place, value);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The tree of processes: who is a target, under which name, until when.
+//!
+//! Hooks: sched_process_fork, sched_process_exec, sched_process_exit. Maps: TARGETS, THREADS, EVENTS.
+
+use aya_ebpf::{
+    helpers::generated::{bpf_get_current_pid_tgid, bpf_probe_read_kernel, bpf_probe_read_user},
+    macros::btf_tracepoint,
+    programs::BtfTracePointContext,
+};
+use iotrace_common::{
+    event::{ARGS_BYTES, PROCESS_EXEC, PROCESS_EXIT, ProcessExit, ProcessSeen, THREAD_EXIT, ThreadExit},
+    process::{self, KERNEL_THREAD, Target},
+};
+
+use crate::{
+    maps::{EVENTS, NO_WAKEUP, TARGETS, THREADS, tally},
+    mem::{config, load, offset, probe},
+    target::{bump_generation, current_task, task_field},
+};
+
+#[btf_tracepoint(function = "sched_process_fork")]
+fn sched_process_fork(ctx: BtfTracePointContext) -> i32 {
+    fork(ctx.arg::<u64>(0), ctx.arg::<u64>(1));
+    0
+}
+
+#[btf_tracepoint(function = "sched_process_exec")]
+fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
+    exec(ctx.arg::<i32>(1) as u32);
+    0
+}
+
+#[btf_tracepoint(function = "sched_process_exit")]
+fn sched_process_exit(_ctx: BtfTracePointContext) -> i32 {
+    exit();
+    0
+}
+
+#[inline(always)]
+fn fork(parent: u64, child: u64) {
+    let parent_tgid: u32 = load(parent, offset!(task_tgid));
+    let child_tgid: u32 = load(child, offset!(task_tgid));
+    if config!(trace_all) == 1 {
+        // A reused thread id must not be taken for the thread that had it.
+        bump_generation();
+        return;
+    }
+    let Some(parent_target) = TARGETS.get_ptr_mut(parent_tgid) else { return };
+    // SAFETY: a map value.
+    if unsafe { (*parent_target).flags } & KERNEL_THREAD != 0 {
+        return;
+    }
+    bump_generation();
+    if child_tgid == parent_tgid || config!(follow) == 0 {
+        return;
+    }
+    let start_ns: u64 = load(child, offset!(task_start_time));
+    let key = process::key(child_tgid, start_ns);
+    let target = Target { key, flags: 0, _pad: 0 };
+    if TARGETS.insert(child_tgid, target, 0).is_err() {
+        tally!(lost_target_map);
+        return;
+    }
+    let Some(mut record) = EVENTS.reserve::<ProcessSeen>(0) else {
+        tally!(lost_ring);
+        return;
+    };
+    let seen = record.as_mut_ptr();
+    // SAFETY: the record is ours until submitted. A fork has its parent's name and arguments until it executes another
+    // program, so the arguments are left to that event and to user space.
+    unsafe {
+        (*seen).kind = iotrace_common::event::PROCESS_SEEN;
+        (*seen).ppid = parent_tgid;
+        (*seen).process = key;
+        (*seen).start_ns = start_ns;
+        (*seen).ns_pid = ns_pid(load(child, offset!(task_thread_pid)));
+        (*seen).flags = 0;
+        copy_comm(&raw mut (*seen).comm, child);
+        (*seen).args_len = 0;
+        (*seen)._pad = 0;
+    }
+    record.submit(NO_WAKEUP);
+}
+
+#[inline(always)]
+fn exec(old_tid: u32) {
+    // SAFETY: no arguments.
+    let pid_tgid = unsafe { bpf_get_current_pid_tgid() };
+    if old_tid != pid_tgid as u32 {
+        // A thread other than the leader took over the leader's id: its slot is filed under an id that is gone.
+        retire(old_tid);
+    }
+    // SAFETY: preallocated map; copied at once.
+    if let Some(target) = unsafe { TARGETS.get((pid_tgid >> 32) as u32) } {
+        if target.key != 0 {
+            announce(PROCESS_EXEC, target.key, target.flags);
+        } else {
+            crate::target::current_process((pid_tgid >> 32) as u32, false);
+        }
+    }
+}
+
+#[inline(always)]
+fn exit() {
+    // SAFETY: no arguments.
+    let pid_tgid = unsafe { bpf_get_current_pid_tgid() };
+    let tgid = (pid_tgid >> 32) as u32;
+    retire(pid_tgid as u32);
+    let task = current_task();
+    let signal: u64 = task_field(task, offset!(task_signal));
+    let live: u32 = task_field(signal, offset!(signal_live));
+    if live != 0 {
+        return;
+    }
+    // SAFETY: preallocated map; copied at once.
+    let Some(&target) = (unsafe { TARGETS.get(tgid) }) else { return };
+    if target.key == 0 {
+        let _ = TARGETS.remove(tgid);
+        return;
+    }
+    // The entry stays: the last references to its files are dropped after this point, and may write. User space removes
+    // it later; a process that reuses the pid is told apart by its start time.
+    match EVENTS.reserve::<ProcessExit>(0) {
+        Some(mut record) => {
+            let gone = record.as_mut_ptr();
+            // SAFETY: the record is ours until submitted.
+            unsafe {
+                (*gone).kind = PROCESS_EXIT;
+                (*gone).exit_code = task_field(task, offset!(task_exit_code));
+                (*gone).process = target.key;
+                copy_comm(&raw mut (*gone).comm, task_field(task, offset!(task_group_leader)));
+            }
+            record.submit(NO_WAKEUP);
+        }
+        None => tally!(lost_ring),
+    }
+}
+
+/// Hands the slot of a thread that is gone to user space.
+#[inline(always)]
+fn retire(tid: u32) {
+    // SAFETY: preallocated map; copied at once.
+    let Some(&slot) = (unsafe { THREADS.get(tid) }) else { return };
+    let _ = THREADS.remove(tid);
+    bump_generation();
+    match EVENTS.reserve::<ThreadExit>(0) {
+        Some(mut record) => {
+            record.write(ThreadExit { kind: THREAD_EXIT, slot });
+            record.submit(NO_WAKEUP);
+        }
+        // The slot keeps its numbers and is read at the end; it is only not free again.
+        None => tally!(lost_ring),
+    }
+}
+
+/// Tells user space of the current process: ids, name, arguments.
+#[inline(never)]
+pub fn announce(kind: u32, key: u64, flags: u32) {
+    let Some(mut record) = EVENTS.reserve::<ProcessSeen>(0) else {
+        tally!(lost_ring);
+        return;
+    };
+    let leader: u64 = task_field(current_task(), offset!(task_group_leader));
+    let parent: u64 = task_field(leader, offset!(task_real_parent));
+    let seen = record.as_mut_ptr();
+    // SAFETY: the record is ours until submitted.
+    unsafe {
+        (*seen).kind = kind;
+        (*seen).ppid = task_field(parent, offset!(task_tgid));
+        (*seen).process = key;
+        (*seen).start_ns = task_field(leader, offset!(task_start_time));
+        (*seen).ns_pid = ns_pid(task_field(leader, offset!(task_thread_pid)));
+        (*seen).flags = flags;
+        copy_comm(&raw mut (*seen).comm, leader);
+        (*seen)._pad = 0;
+        (*seen).args_len = if flags & KERNEL_THREAD != 0 { 0 } else { copy_args(&raw mut (*seen).args) };
+    }
+    record.submit(NO_WAKEUP);
+}
+
+/// Pid in the innermost namespace: `pid->numbers[pid->level].nr`.
+#[inline(always)]
+fn ns_pid(pid: u64) -> u32 {
+    let level: u32 = probe(pid, offset!(pid_level)).unwrap_or(0);
+    // struct upid { int nr; struct pid_namespace *ns; }
+    probe(pid, offset!(pid_numbers) + (level & 31) * 16).unwrap_or(0)
+}
+
+#[inline(always)]
+unsafe fn copy_comm(to: *mut [u8; 16], task: u64) {
+    // SAFETY: 16 bytes of an event; the helper checks the source.
+    unsafe {
+        if bpf_probe_read_kernel(to.cast(), 16, (task + offset!(task_comm) as u64) as *const _) != 0 {
+            *to = [0; 16];
+        }
+    }
+}
+
+/// Copies the current process's arguments and returns their length; 0 when they cannot be read.
+#[inline(always)]
+unsafe fn copy_args(to: *mut [u8; ARGS_BYTES]) -> u32 {
+    let mm: u64 = task_field(current_task(), offset!(task_mm));
+    let start: u64 = task_field(mm, offset!(mm_arg_start));
+    let end: u64 = task_field(mm, offset!(mm_arg_end));
+    if start == 0 || end <= start {
+        return 0;
+    }
+    let mut length = end - start;
+    if length > ARGS_BYTES as u64 {
+        length = ARGS_BYTES as u64;
+    }
+    // SAFETY: `length` is at most the array's size; the helper checks the source.
+    let error = unsafe { bpf_probe_read_user(to.cast(), length as u32, start as *const _) };
+    if error == 0 { length as u32 } else { 0 }
+}

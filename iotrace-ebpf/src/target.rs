@@ -1,0 +1,195 @@
+//! Is the current thread a target's, and which slot is its own?
+//!
+//! Asked on every system call of every process, so the answer is cached per CPU: the last thread seen there, with its
+//! answer, in one word (a preempted program cannot leave half of it). A generation in the word makes it stale when the
+//! set of targets changes. A thread that is none costs two array loads.
+
+use aya_ebpf::helpers::generated::{bpf_get_current_pid_tgid, bpf_get_current_task, bpf_get_current_task_btf};
+use iotrace_common::{
+    process::{self, Target},
+    thread::ThreadSlot,
+};
+
+use crate::{
+    maps::{CGROUPS, FREE_SLOTS, GENERATION, TARGETS, THREAD_CACHE, THREAD_SLOTS, THREADS, tally},
+    mem::{config, load, offset, probe},
+    process::announce,
+};
+
+/// Top 22 bits thread id, 20 bits slot, 22 bits generation.
+const NOT_A_TARGET: u64 = (1 << 20) - 1;
+const GENERATION_MASK: u64 = (1 << 22) - 1;
+
+const PF_KTHREAD: u32 = 0x0020_0000;
+
+/// The current task, as a pointer the verifier has typed on 5.11 and later.
+#[inline(always)]
+pub fn current_task() -> u64 {
+    // SAFETY: no arguments.
+    unsafe { if config!(task_btf) == 1 { bpf_get_current_task_btf() as u64 } else { bpf_get_current_task() } }
+}
+
+/// Reads a field of the current task or of what it points to.
+#[inline(always)]
+pub fn task_field<T: Copy + Default>(base: u64, offset: u32) -> T {
+    if config!(task_btf) == 1 { load(base, offset) } else { probe(base, offset).unwrap_or_default() }
+}
+
+#[inline(always)]
+fn generation() -> u64 {
+    // Loads of a single-entry array compile to two loads.
+    match GENERATION.get(0) {
+        // SAFETY: a map value; written by others, hence volatile.
+        Some(g) => unsafe {
+            let kernel = core::ptr::read_volatile(&raw const g.kernel);
+            let user = core::ptr::read_volatile(&raw const g.user);
+            kernel.wrapping_add(user) & GENERATION_MASK
+        },
+        None => 0,
+    }
+}
+
+/// The current thread's slot, if it belongs to a target; a slot is given on first use.
+#[inline(always)]
+pub fn current_slot() -> Option<&'static mut ThreadSlot> {
+    // SAFETY: no arguments.
+    let pid_tgid = unsafe { bpf_get_current_pid_tgid() };
+    let tid = pid_tgid & 0xffff_ffff;
+    let generation = generation();
+    let cache = THREAD_CACHE.get_ptr_mut(0)?;
+    // SAFETY: a map value.
+    let cached = unsafe { core::ptr::read_volatile(cache) };
+    let slot = if cached >> 42 == tid && cached & GENERATION_MASK == generation {
+        (cached >> 22) & NOT_A_TARGET
+    } else {
+        let slot = find_slot(pid_tgid);
+        // SAFETY: a map value; one aligned store.
+        unsafe { core::ptr::write_volatile(cache, (tid << 42) | (slot << 22) | generation) };
+        slot
+    };
+    if slot == NOT_A_TARGET {
+        return None;
+    }
+    let slot = THREAD_SLOTS.get_ptr_mut(slot as u32)?;
+    // SAFETY: a map value, which only this thread writes.
+    let slot = unsafe { &mut *slot };
+    if slot.tid as u64 == tid { Some(slot) } else { None }
+}
+
+/// The slow path: through the maps. Out of line, so that each twin stays small.
+#[inline(never)]
+fn find_slot(pid_tgid: u64) -> u64 {
+    let tid = pid_tgid as u32;
+    // SAFETY: preallocated map; the value is copied at once.
+    if let Some(&slot) = unsafe { THREADS.get(tid) } {
+        return slot as u64;
+    }
+    let process = current_process((pid_tgid >> 32) as u32, true);
+    if process == process::OTHERS {
+        return NOT_A_TARGET;
+    }
+    let Ok(Some(slot)) = FREE_SLOTS.pop() else {
+        tally!(lost_thread_slots);
+        return NOT_A_TARGET;
+    };
+    let Some(place) = THREAD_SLOTS.get_ptr_mut(slot) else {
+        return NOT_A_TARGET;
+    };
+    // SAFETY: a slot from the free list is this thread's alone, and all zero.
+    unsafe {
+        (*place).tid = tid;
+        (*place).process = process;
+    }
+    if THREADS.insert(tid, slot, 0).is_err() {
+        tally!(lost_thread_map);
+        // SAFETY: as above; the slot is not reachable and goes back.
+        unsafe { (*place).tid = 0 };
+        let _ = FREE_SLOTS.push(slot, 0);
+        return NOT_A_TARGET;
+    }
+    slot as u64
+}
+
+/// The key of the current process if it is a target, else `OTHERS`. `register` makes it one where the run says so
+/// (`-a`, a cgroup).
+#[inline(always)]
+pub fn current_process(tgid: u32, register: bool) -> u64 {
+    if tgid == config!(own_tgid) {
+        return process::OTHERS;
+    }
+    let found = TARGETS.get_ptr_mut(tgid);
+    if found.is_none() && !(register && wanted()) {
+        return process::OTHERS;
+    }
+    let leader: u64 = task_field(current_task(), offset!(task_group_leader));
+    let key = process::key(tgid, task_field(leader, offset!(task_start_time)));
+    match found {
+        // SAFETY: a map value.
+        Some(target) => unsafe {
+            if (*target).key == key {
+                return key;
+            }
+            if (*target).key != 0 && config!(trace_all) == 0 {
+                // A later process under a reused pid.
+                return process::OTHERS;
+            }
+            (*target).key = key;
+        },
+        None => {
+            let target = Target { key, flags: 0, _pad: 0 };
+            if TARGETS.insert(tgid, target, 0).is_err() {
+                tally!(lost_target_map);
+                return process::OTHERS;
+            }
+        }
+    }
+    announce(iotrace_common::event::PROCESS_SEEN, key, 0);
+    key
+}
+
+/// Does the run make a target of every process, or of this one by its cgroup?
+#[inline(always)]
+fn wanted() -> bool {
+    if config!(trace_all) == 1 {
+        return true;
+    }
+    let count = config!(cgroup_count);
+    (0..8u32).any(|index| index < count && CGROUPS.current_task_under_cgroup(index) == Ok(true))
+}
+
+/// The owner of a block request begun by the current task: a target, a kernel thread under its own name, or others.
+#[inline(always)]
+pub fn current_owner() -> u64 {
+    // SAFETY: no arguments.
+    let tgid = unsafe { bpf_get_current_pid_tgid() } >> 32;
+    let flags: u32 = task_field(current_task(), offset!(task_flags));
+    if flags & PF_KTHREAD == 0 {
+        return current_process(tgid as u32, true);
+    }
+    kernel_thread(tgid as u32)
+}
+
+#[inline(always)]
+fn kernel_thread(tgid: u32) -> u64 {
+    // SAFETY: preallocated map; copied at once.
+    if let Some(target) = unsafe { TARGETS.get(tgid) } {
+        return target.key;
+    }
+    let key = process::key(tgid, task_field(current_task(), offset!(task_start_time)));
+    let target = Target { key, flags: process::KERNEL_THREAD, _pad: 0 };
+    if TARGETS.insert(tgid, target, 0).is_err() {
+        tally!(lost_target_map);
+        return process::OTHERS;
+    }
+    announce(iotrace_common::event::PROCESS_SEEN, key, process::KERNEL_THREAD);
+    key
+}
+
+/// Makes every per-CPU cache stale.
+#[inline(always)]
+pub fn bump_generation() {
+    if let Some(g) = GENERATION.get_ptr_mut(0) {
+        // SAFETY: a field of a map value.
+        crate::mem::atomic_add(unsafe { &raw mut (*g).kernel }, 1);
+    }
+}

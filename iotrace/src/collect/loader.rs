@@ -1,0 +1,224 @@
+//! Loads the kernel object and attaches what the plan says.
+
+use std::{
+    fs::File,
+    time::{Duration, Instant},
+};
+
+use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel, include_bytes_aligned, maps::CgroupArray};
+use iotrace_common::{
+    block::DeviceLayout,
+    config::{Config, Offsets},
+    process::Target,
+};
+
+use super::{
+    error::StartError,
+    maps::{Maps, named},
+    procfs,
+    selection::Selection,
+    totals::kernel_number,
+};
+use crate::{
+    kernel::{
+        btf,
+        devices::{self, Disk},
+        layout,
+    },
+    model::Probe,
+    probes::{attach, plan},
+};
+
+/// Kernel memory for thread slots is bounded at both ends.
+const THREAD_SLOTS: (u32, u32) = (4096, 32_768);
+/// Sets of block statistics, with named targets and with `-a`.
+const BLOCK_SETS: (u32, u32) = (2048, 8192);
+/// Entries of the array of requests in flight: 48 bytes each.
+const IN_FLIGHT_LIMIT: u32 = 1 << 18;
+
+/// Loaded and attached; everything is gone from the kernel when this is dropped.
+pub struct Loaded {
+    /// Programs.
+    pub ebpf: Ebpf,
+    /// Maps.
+    pub maps: Maps,
+    /// What was attached how.
+    pub probes: Vec<Probe>,
+    /// Disks as they were at the start.
+    pub disks: Vec<Disk>,
+    /// How long it took.
+    pub attach_time: Duration,
+}
+
+/// Loads and attaches. `targets` are tgids in the initial pid namespace.
+pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError> {
+    let began = Instant::now();
+    let btf = btf::Btf::of_kernel()?;
+    let offsets = layout::offsets(&btf);
+    let disks = devices::disks();
+    let (layouts, entries) = device_layouts(&disks, selection);
+    let mut config = config(selection, &btf);
+    config.in_flight_mask = entries - 1;
+
+    let mut ebpf = open(&offsets, &config, selection, entries)?;
+    if !selection.cgroups.is_empty() {
+        watch_cgroups(&mut ebpf, selection);
+    }
+    let mut maps = Maps::take(&mut ebpf)?;
+    for slot in 0..maps.free_slots.capacity() {
+        maps.free_slots.push(slot, 0).map_err(named("FREE_SLOTS"))?;
+    }
+    for set in 0..maps.free_sets.capacity() {
+        maps.free_sets.push(set, 0).map_err(named("FREE_SETS"))?;
+    }
+    for (number, layout) in layouts {
+        maps.devices.insert(kernel_number(number), layout, 0).map_err(named("DEVICES"))?;
+    }
+    for &number in &selection.device_numbers {
+        maps.device_filter.insert(kernel_number(number), 1, 0).map_err(named("DEVICE_FILTER"))?;
+    }
+    for &tgid in targets {
+        maps.targets.insert(tgid, Target::default(), 0).map_err(named("TARGETS"))?;
+    }
+
+    let aya_btf = Btf::from_sys_fs()?;
+    let kernel = attach::Kernel { aya_btf: &aya_btf, btf: &btf, offsets: &offsets };
+    let metrics = plan::metrics();
+    let probes: Vec<_> = metrics.iter().map(|metric| attach::attach_metric(&mut ebpf, metric, &kernel)).collect();
+    Ok(Loaded { ebpf, maps, probes, disks, attach_time: began.elapsed() })
+}
+
+/// The first required metric that could not be attached.
+pub fn refuse_without_required(probes: &[Probe]) -> Result<(), StartError> {
+    for metric in plan::metrics().iter().filter(|metric| metric.required) {
+        if let Some(probe) = probes.iter().find(|p| p.metric == metric.name && p.variant.is_none()) {
+            return Err(StartError::Metric { metric: probe.metric.clone(), reason: probe.reason.clone() });
+        }
+    }
+    Ok(())
+}
+
+fn open(offsets: &Offsets, config: &Config, selection: &Selection, in_flight: u32) -> Result<Ebpf, StartError> {
+    let forms = layout::form_by_syscall();
+    let slots = if selection.targets.all {
+        procfs::task_count().unwrap_or(0).saturating_mul(2).clamp(THREAD_SLOTS.0, THREAD_SLOTS.1)
+    } else {
+        THREAD_SLOTS.0
+    };
+    let sets = if selection.targets.all { BLOCK_SETS.1 } else { BLOCK_SETS.0 };
+    EbpfLoader::new()
+        .verifier_log_level(VerifierLogLevel::STATS | VerifierLogLevel::DEBUG)
+        .override_global("OFFSETS", offsets, true)
+        .override_global("CONFIG", config, true)
+        .override_global("FORM_BY_SYSCALL", &forms, true)
+        .map_max_entries("THREAD_SLOTS", slots)
+        .map_max_entries("FREE_SLOTS", slots)
+        .map_max_entries("BLOCK_STATS", sets)
+        .map_max_entries("FREE_SETS", sets)
+        .map_max_entries("IN_FLIGHT", in_flight)
+        .load(include_bytes_aligned!(concat!(env!("OUT_DIR"), "/iotrace-ebpf")))
+        .map_err(StartError::from_load)
+}
+
+fn config(selection: &Selection, btf: &btf::Btf) -> Config {
+    // The request is the last argument of these tracepoints, first or second.
+    let request = |tracepoint| btf.tracepoint_arity(tracepoint).map_or(0, |arity| arity.saturating_sub(1).min(1));
+    let mut config = Config {
+        own_tgid: std::process::id(),
+        trace_all: selection.targets.all.into(),
+        follow: selection.targets.follow.into(),
+        cgroup_count: selection.cgroups.len().min(8) as u32,
+        op_mask: selection.op_mask(),
+        block_op_mask: selection.block_op_mask(),
+        device_filter: u32::from(!selection.device_numbers.is_empty()),
+        comm_count: selection.comms.len() as u32,
+        task_btf: btf.has_function("bpf_get_current_task_btf").into(),
+        insert_arg: request("block_rq_insert"),
+        issue_arg: request("block_rq_issue"),
+        requeue_arg: request("block_rq_requeue"),
+        merge_arg: request("block_rq_merge"),
+        ..Config::OFF
+    };
+    for (place, comm) in config.comms.iter_mut().zip(&selection.comms) {
+        *place = *comm;
+    }
+    config
+}
+
+/// Places in the array of requests in flight: one a tag, device after device. Devices beyond the limit go through the
+/// overflow map.
+fn device_layouts(disks: &[Disk], selection: &Selection) -> (Vec<((u32, u32), DeviceLayout)>, u32) {
+    let mut base = 0;
+    let mut layouts = Vec::new();
+    for disk in disks {
+        let scheduled = disk.scheduler.as_deref().is_some_and(|name| name != "none");
+        let mut layout = DeviceLayout {
+            base,
+            tags: disk.tags,
+            sched_tags: if scheduled { disk.nr_requests.unwrap_or(0) } else { 0 },
+            queues: disk.hardware_queues,
+            selected: selection.device_numbers.contains(&disk.number).into(),
+            _pad: 0,
+        };
+        let entries = layout.queues.saturating_mul(layout.tags.saturating_add(layout.sched_tags));
+        if base.saturating_add(entries) <= IN_FLIGHT_LIMIT {
+            base += entries;
+        } else {
+            layout.tags = 0;
+            layout.sched_tags = 0;
+        }
+        layouts.push((disk.number, layout));
+    }
+    (layouts, base.next_power_of_two())
+}
+
+/// Lets the kernel side recognise processes that enter the cgroups later. Only version 2 can; for version 1 the session
+/// looks at cgroup.procs as it goes.
+fn watch_cgroups(ebpf: &mut Ebpf, selection: &Selection) {
+    let Some(map) = ebpf.map_mut("CGROUPS") else { return };
+    let Ok(mut array) = CgroupArray::try_from(map) else { return };
+    for (index, folder) in selection.cgroups.iter().take(8).enumerate() {
+        let set = File::open(folder).map(|folder| array.set(index as u32, folder, 0));
+        if let Ok(Err(error)) = set {
+            tracing::debug!("{}: {error}: members are looked up in cgroup.procs only", folder.display());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk(minor: u32, queues: u32, tags: u32, scheduler: &str) -> Disk {
+        Disk {
+            number: (8, minor),
+            hardware_queues: queues,
+            tags,
+            scheduler: Some(scheduler.into()),
+            nr_requests: Some(256),
+            ..Disk::default()
+        }
+    }
+
+    #[test]
+    fn every_tag_of_every_queue_has_a_place_of_its_own() {
+        let disks = [disk(0, 2, 128, "none"), disk(1, 1, 64, "mq-deadline"), disk(2, 4, 1023, "none")];
+        let (layouts, entries) = device_layouts(&disks, &Selection::default());
+        let mut next = 0;
+        for (_, layout) in &layouts {
+            assert_eq!(layout.base, next);
+            next += layout.queues * (layout.tags + layout.sched_tags);
+        }
+        assert_eq!(next, 256 + 64 + 256 + 4092);
+        assert!(entries.is_power_of_two() && entries >= next);
+    }
+
+    #[test]
+    fn devices_beyond_the_limit_use_the_overflow_map() {
+        let disks = [disk(0, 256, 1023, "none"), disk(1, 256, 1023, "none"), disk(2, 1, 64, "none")];
+        let (layouts, entries) = device_layouts(&disks, &Selection::default());
+        assert_eq!(layouts[1].1.tags, 0);
+        assert_eq!(layouts[2].1.tags, 64);
+        assert_eq!(entries, IN_FLIGHT_LIMIT);
+    }
+}

@@ -1,0 +1,13 @@
+//! From the running kernel to a [`crate::model::Trace`]: load, drain, add up.
+
+pub mod clock;
+pub mod cost;
+pub mod error;
+pub mod events;
+pub mod loader;
+pub mod maps;
+pub mod processes;
+pub mod procfs;
+pub mod selection;
+pub mod session;
+pub mod totals;

@@ -1,0 +1,227 @@
+//! The processes seen in a trace, by key: who they are, what their threads that are gone have counted, and which files
+//! they touched.
+
+use std::collections::{BTreeMap, HashMap};
+
+use iotrace_common::{
+    process::tgid_of,
+    thread::{FORM_NAMES, KIND_NAMES, KINDS, Kind, OP_WRITE, OpSlot, ThreadSlot},
+};
+
+use super::procfs;
+use crate::model::{BlockEntry, Histogram, OpStats, Process};
+
+/// A file one process touched.
+#[derive(Debug, Clone, Copy)]
+struct File {
+    size: u64,
+    /// Bit `1 << op`.
+    ops: u8,
+}
+
+/// Processes by key.
+#[derive(Default)]
+pub struct Processes {
+    table: HashMap<u64, Process>,
+    /// Key of the process that has a tgid now.
+    current: HashMap<u32, u64>,
+    /// By (process, inode number, device).
+    files: HashMap<(u64, u64, u32), File>,
+}
+
+impl Processes {
+    /// The process of a key, made with what the key says when it is new (its record was lost).
+    pub fn entry(&mut self, key: u64) -> &mut Process {
+        self.table.entry(key).or_insert_with(|| Process { pid: tgid_of(key), ..Process::default() })
+    }
+
+    /// Number of processes known.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Is none known?
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// Does any user process known here still live?
+    pub fn any_alive(&self) -> bool {
+        self.table.values().any(|p| !p.exited && !p.kernel_thread)
+    }
+
+    /// A process was seen, by the kernel side or in /proc.
+    pub fn seen(&mut self, key: u64, seen: Process, exec: bool) {
+        // A fork has its parent's arguments until it executes another program.
+        let inherited = self.current.get(&seen.ppid).and_then(|parent| self.table.get(parent));
+        let inherited = inherited.map(|parent| parent.cmdline.clone()).unwrap_or_default();
+        self.current.insert(seen.pid, key);
+        let process = self.entry(key);
+        process.ns_pid = seen.ns_pid;
+        process.ppid = seen.ppid;
+        process.start_ns = seen.start_ns;
+        process.comm = seen.comm;
+        process.kernel_thread = seen.kernel_thread;
+        if !seen.cmdline.is_empty() {
+            process.cmdline = seen.cmdline;
+        } else if process.cmdline.is_empty() && !exec {
+            process.cmdline = inherited;
+        }
+    }
+
+    /// A process ended.
+    pub fn exited(&mut self, key: u64, comm: Vec<u8>) {
+        let process = self.entry(key);
+        process.exited = true;
+        if !comm.is_empty() {
+            process.comm = comm;
+        }
+    }
+
+    /// A process uses a file of this size.
+    pub fn file(&mut self, key: u64, op: u32, dev: u32, ino: u64, size: u64) {
+        let file = self.files.entry((key, ino, dev)).or_insert(File { size, ops: 0 });
+        file.size = size;
+        file.ops |= 1 << op;
+    }
+
+    /// Adds a thread's statistics.
+    pub fn add_thread(&mut self, slot: &ThreadSlot) {
+        for (op, file) in slot.file.iter().enumerate().filter(|(_, file)| file.ino != 0) {
+            self.file(slot.process, op as u32, file.dev, file.ino, file.size);
+        }
+        let process = self.entry(slot.process);
+        add_op(&mut process.read, &slot.ops[0]);
+        add_op(&mut process.write, &slot.ops[1]);
+        for kind in Kind::BlockDevice as usize + 1..KINDS {
+            let [read, write] = [slot.apart[0][kind], slot.apart[1][kind]];
+            if read.calls + write.calls > 0 {
+                let apart = process.apart.entry(KIND_NAMES[kind]).or_default();
+                apart.reads += read.calls;
+                apart.read_bytes += read.bytes;
+                apart.writes += write.calls;
+                apart.write_bytes += write.bytes;
+            }
+        }
+    }
+
+    /// Adds failed calls.
+    pub fn add_errors(&mut self, key: u64, op: u32, errno: i32, count: u64) {
+        let process = self.entry(key);
+        let op = if op == OP_WRITE { &mut process.write } else { &mut process.read };
+        *op.errors.entry(errno).or_default() += count;
+    }
+
+    /// Adds a set of block requests.
+    pub fn add_block(&mut self, key: u64, entry: BlockEntry) {
+        add_block(&mut self.entry(key).block, entry);
+    }
+
+    /// Everything, with file sizes as distributions and names as they are now. Kernel threads that did nothing are
+    /// left out.
+    pub fn finish(mut self) -> Vec<Process> {
+        for (&(key, _, _), file) in &self.files {
+            if let Some(process) = self.table.get_mut(&key) {
+                process.file_size.record(file.size);
+                for (op, histogram) in [&mut process.file_size_read, &mut process.file_size_written].into_iter().enumerate() {
+                    if file.ops & 1 << op != 0 {
+                        histogram.record(file.size);
+                    }
+                }
+            }
+        }
+        let in_initial_namespace = procfs::in_initial_pid_namespace();
+        let mut processes: Vec<_> = self.table.into_values().collect();
+        processes.retain(|p| !p.kernel_thread || !p.block.is_empty());
+        for process in processes.iter_mut().filter(|p| in_initial_namespace && !p.exited) {
+            // prctl(PR_SET_NAME) changes a name without a hook of ours.
+            if let Some(comm) = procfs::comm(process.pid) {
+                process.comm = comm;
+            }
+            if !process.kernel_thread {
+                let cmdline = procfs::cmdline(process.pid);
+                if !cmdline.is_empty() {
+                    process.cmdline = cmdline;
+                }
+            }
+        }
+        processes
+    }
+}
+
+/// Adds to the entry of the same device, operation and flags.
+pub fn add_block(entries: &mut Vec<BlockEntry>, entry: BlockEntry) {
+    let same = |e: &&mut BlockEntry| {
+        (e.device, e.op, e.sync, e.meta, e.readahead) == (entry.device, entry.op, entry.sync, entry.meta, entry.readahead)
+    };
+    match entries.iter_mut().find(same) {
+        Some(found) => found.stats.merge(&entry.stats),
+        None => entries.push(entry),
+    }
+}
+
+fn add_op(total: &mut OpStats, op: &OpSlot) {
+    if op.count == 0 {
+        return;
+    }
+    total.count += op.count;
+    total.bytes += op.bytes;
+    total.short += op.short;
+    total.eof += op.eof;
+    let forms: BTreeMap<_, _> = FORM_NAMES.into_iter().zip(op.forms).filter(|(_, calls)| *calls > 0).collect();
+    for (form, calls) in forms {
+        *total.forms.entry(form).or_default() += calls;
+    }
+    let latency = Histogram::from_parts(&op.latency, op.latency_sum_ns, op.latency_min_ns, op.latency_max_ns);
+    total.latency_ns.merge(&latency);
+    total.size_bytes.merge(&Histogram::from_parts(&op.size, op.bytes, op.size_min, op.size_max));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iotrace_common::process::key;
+
+    fn named(pid: u32, ppid: u32, comm: &[u8]) -> Process {
+        Process { pid, ppid, comm: comm.to_vec(), ..Process::default() }
+    }
+
+    #[test]
+    fn a_reused_pid_is_another_process() {
+        let mut processes = Processes::default();
+        let (first, second) = (key(100, 1 << 30), key(100, 1 << 40));
+        processes.seen(first, named(100, 1, b"cat"), false);
+        processes.exited(first, Vec::new());
+        processes.seen(second, named(100, 1, b"dd"), false);
+        let mut all = processes.finish();
+        all.sort_by(|a, b| a.comm.cmp(&b.comm));
+        assert_eq!(all.len(), 2);
+        assert_eq!((all[0].comm.as_slice(), all[0].exited), (&b"cat"[..], true));
+        assert_eq!(all[1].comm, b"dd");
+    }
+
+    #[test]
+    fn a_fork_has_its_parents_arguments() {
+        let mut processes = Processes::default();
+        let parent = Process { cmdline: vec![b"python".to_vec()], ..named(u32::MAX >> 11, 1, b"python") };
+        let pid = parent.pid;
+        processes.seen(key(pid, 1 << 30), parent, false);
+        processes.seen(key(pid - 1, 1 << 31), named(pid - 1, pid, b"python"), false);
+        assert!(processes.finish().iter().all(|p| p.cmdline == [b"python".to_vec()]));
+    }
+
+    #[test]
+    fn a_file_counts_once_a_process_at_its_last_size() {
+        let mut processes = Processes::default();
+        let (a, b) = (key(1, 0), key(2, 0));
+        for (process, op, ino, size) in [(a, 0, 5, 10), (a, 1, 5, 4096), (a, 0, 6, 100), (b, 0, 5, 4096)] {
+            processes.entry(process);
+            processes.file(process, op, 7, ino, size);
+        }
+        let mut all = processes.finish();
+        all.sort_by_key(|p| p.pid);
+        assert_eq!((all[0].file_size.count, all[0].file_size.sum), (2, 4196));
+        assert_eq!((all[0].file_size_read.count, all[0].file_size_written.count), (2, 1));
+        assert_eq!(all[1].file_size.count, 1);
+    }
+}

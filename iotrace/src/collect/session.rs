@@ -1,0 +1,382 @@
+//! A running trace: drained a few times a second, closed into a [`Trace`].
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs,
+    os::fd::{AsFd as _, AsRawFd as _},
+    time::{Duration, Instant},
+};
+
+use aya::programs::Program;
+use bytes::Bytes;
+use iotrace_common::{
+    config::Generation,
+    process::{OTHERS, Target, tgid_of},
+    thread::ThreadSlot,
+};
+
+use super::{
+    clock, cost,
+    error::StartError,
+    events::{self, Event},
+    loader::{self, Loaded},
+    processes::{Processes, add_block},
+    procfs,
+    selection::Selection,
+    totals,
+};
+use crate::{
+    cli::SelfStats,
+    kernel::devices,
+    model::{BlockEntry, Meta, Overhead, Process, ProgramCost, Trace},
+    probes::attach,
+};
+
+/// How often the ring buffer is drained. At 20 000 records a second a quarter of it fills meanwhile.
+pub const DRAIN_INTERVAL: Duration = Duration::from_millis(50);
+
+/// What belongs to a process stays in the kernel's maps this long after its end: the last references to its files are
+/// dropped, and its last writes complete, after its exit is told.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A running trace.
+pub struct Session {
+    loaded: Loaded,
+    selection: Selection,
+    processes: Processes,
+    /// Targets given by pid that the kernel side has not met yet.
+    waiting: HashMap<u32, Process>,
+    /// Processes that ended and whose traces in the maps are still to be removed.
+    ended: Vec<(u64, Instant)>,
+    others: Vec<BlockEntry>,
+    undecoded: u64,
+    user_generation: u64,
+    sampler: cost::Sampler,
+    began: Instant,
+    started_at_unix_ns: u64,
+    cpu_at_start_ns: u64,
+    last_cleanup: Instant,
+}
+
+/// What a progress line shows.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    /// Since the probes were attached.
+    pub elapsed: Duration,
+    /// Reads and writes of storage.
+    pub ops: u64,
+    /// Block requests completed.
+    pub requests: u64,
+    /// Losses of every cause.
+    pub lost: u64,
+}
+
+impl Session {
+    /// Loads, attaches and begins. `pids` are those of the selection with their descendants.
+    pub fn start(selection: Selection, pids: &[u32], self_stats: SelfStats) -> Result<Self, StartError> {
+        let loaded = loader::load(&selection, pids)?;
+        loader::refuse_without_required(&loaded.probes)?;
+        let mut session = Self {
+            loaded,
+            selection,
+            processes: Processes::default(),
+            waiting: HashMap::new(),
+            ended: Vec::new(),
+            others: Vec::new(),
+            undecoded: 0,
+            user_generation: 0,
+            sampler: cost::Sampler::start(self_stats),
+            began: Instant::now(),
+            started_at_unix_ns: clock::unix_ns(),
+            cpu_at_start_ns: cost::own_cpu_ns(),
+            last_cleanup: Instant::now(),
+        };
+        pids.iter().for_each(|&pid| session.expect(pid));
+        Ok(session)
+    }
+
+    /// What was attached how.
+    pub fn probes(&self) -> &[crate::model::Probe] {
+        &self.loaded.probes
+    }
+
+    /// Adds targets that are none yet: descendants forked while the probes were being attached, or new members of a
+    /// cgroup. Returns how many were new.
+    pub fn add_targets(&mut self, pids: &[u32]) -> usize {
+        let mut added = 0;
+        for &pid in pids {
+            // BPF_NOEXIST (1): the kernel side may have met it.
+            if self.loaded.maps.targets.insert(pid, Target::default(), 1).is_ok() {
+                self.expect(pid);
+                added += 1;
+            }
+        }
+        if added > 0 {
+            self.user_generation += 1;
+            self.publish_generation();
+        }
+        added
+    }
+
+    fn publish_generation(&mut self) {
+        // The kernel's counter may move between reading and writing; any change of the sum makes caches stale, and a
+        // lost bump of theirs is made up by ours.
+        let kernel = self.loaded.maps.generation.get(&0, 0).map_or(0, |g| g.kernel);
+        let user = self.user_generation << 8;
+        let _ = self.loaded.maps.generation.set(0, Generation { kernel, user }, 0);
+    }
+
+    fn expect(&mut self, pid: u32) {
+        if let Some(status) = procfs::status(pid) {
+            let process = Process {
+                pid,
+                ns_pid: status.ns_pids.last().copied().unwrap_or(pid),
+                ppid: status.ppid,
+                comm: procfs::comm(pid).unwrap_or(status.comm),
+                cmdline: procfs::cmdline(pid),
+                ..Process::default()
+            };
+            self.waiting.insert(pid, process);
+        }
+    }
+
+    /// Drains records; to be called every [`DRAIN_INTERVAL`].
+    pub fn tick(&mut self) {
+        self.sampler.tick();
+        self.drain();
+        if !self.selection.cgroups.is_empty() {
+            let cgroups = self.selection.cgroups.clone();
+            let members: Vec<_> =
+                cgroups.iter().flat_map(|folder| procfs::cgroup_members(folder).unwrap_or_default()).collect();
+            self.add_targets(&members);
+        }
+        if self.last_cleanup.elapsed() >= GRACE {
+            self.clean_up();
+            self.last_cleanup = Instant::now();
+        }
+    }
+
+    fn drain(&mut self) {
+        while let Some(record) = self.loaded.maps.events.next() {
+            let bytes = Bytes::copy_from_slice(&record);
+            drop(record);
+            match events::decode(&bytes) {
+                Some(event) => self.apply(event),
+                None => self.undecoded += 1,
+            }
+        }
+    }
+
+    fn apply(&mut self, event: Event) {
+        match event {
+            Event::Process { exec, process: key, ppid, start_ns, ns_pid, kernel_thread, comm, args } => {
+                let pid = tgid_of(key);
+                let known = self.waiting.remove(&pid);
+                let cmdline = match known {
+                    Some(known) if !exec => known.cmdline,
+                    _ => procfs::split_arguments(&args),
+                };
+                let seen =
+                    Process { pid, ns_pid, ppid, start_ns, comm, cmdline, kernel_thread, ..Process::default() };
+                self.processes.seen(key, seen, exec);
+            }
+            Event::Exit { process, comm } => {
+                self.processes.exited(process, comm);
+                self.ended.push((process, Instant::now()));
+            }
+            Event::ThreadExit { slot } => self.take_slot(slot),
+            Event::File { process, op, dev, ino, size } => self.processes.file(process, op, dev, ino, size),
+        }
+    }
+
+    /// Adds up the slot of a thread that is gone and gives it back.
+    fn take_slot(&mut self, slot: u32) {
+        let maps = &mut self.loaded.maps;
+        if let Ok(thread) = maps.thread_slots.get(&slot, 0) {
+            self.processes.add_thread(&thread);
+            // SAFETY: all zero is a free slot.
+            let empty: ThreadSlot = unsafe { std::mem::zeroed() };
+            if maps.thread_slots.set(slot, empty, 0).is_ok() {
+                let _ = maps.free_slots.push(slot, 0);
+            }
+        }
+    }
+
+    /// Removes what ended processes left in the maps.
+    fn clean_up(&mut self) {
+        let (done, still): (Vec<_>, Vec<_>) = self.ended.drain(..).partition(|(_, at)| at.elapsed() >= GRACE);
+        self.ended = still;
+        if done.is_empty() {
+            return;
+        }
+        let done: Vec<u64> = done.into_iter().map(|(key, _)| key).collect();
+        let maps = &mut self.loaded.maps;
+        for &key in &done {
+            let tgid = tgid_of(key);
+            if maps.targets.get(&tgid, 0).is_ok_and(|target| target.key == key) {
+                let _ = maps.targets.remove(&tgid);
+            }
+        }
+        let sets: Vec<_> = maps.block_sets.iter().flatten().filter(|(set, _)| done.contains(&set.process)).collect();
+        for (key, index) in sets {
+            let maps = &mut self.loaded.maps;
+            let Ok(slot) = maps.block_stats.get(&index, 0) else { continue };
+            if slot.in_flight != 0 {
+                self.ended.push((key.process, Instant::now()));
+                continue;
+            }
+            let _ = maps.block_sets.remove(&key);
+            // SAFETY: all zero is a free set.
+            let _ = maps.block_stats.set(index, unsafe { std::mem::zeroed::<iotrace_common::block::BlockSlot>() }, 0);
+            let _ = maps.free_sets.push(index, 0);
+            self.processes.add_block(key.process, totals::block_entry(&key, &slot));
+        }
+    }
+
+    /// Numbers for a progress line.
+    pub fn progress(&self) -> Progress {
+        let tally = self.loaded.maps.counters();
+        Progress {
+            elapsed: self.began.elapsed(),
+            ops: tally.ops,
+            requests: tally.block_completed,
+            lost: totals::losses(&tally, self.undecoded, 0).values().sum(),
+        }
+    }
+
+    /// Are all targets given by pid, and what they forked, gone?
+    pub fn all_exited(&self) -> bool {
+        let waiting = self.waiting.keys().any(|&pid| procfs::status(pid).is_some_and(|s| !s.zombie));
+        !waiting && !self.processes.any_alive()
+    }
+
+    /// Detaches and adds everything up.
+    pub fn finish(mut self, mut meta: Meta) -> Trace {
+        meta.duration_ns = self.began.elapsed().as_nanos() as u64;
+        meta.started_at_unix_ns = self.started_at_unix_ns;
+        let user_cpu_ns = cost::own_cpu_ns() - self.cpu_at_start_ns;
+        let sampler = std::mem::replace(&mut self.sampler, cost::Sampler::start(SelfStats::Off));
+        let (sampled, refused) = sampler.finish();
+        let (programs, missed_runs) = self.program_costs();
+        let map_bytes = cost::map_bytes();
+        self.detach();
+        self.drain();
+        self.take_live_slots();
+        let in_flight = self.take_block_sets();
+        let errors: Vec<_> = self.loaded.maps.errnos.iter().flatten().collect();
+        for (key, count) in errors {
+            self.processes.add_errors(key.process, key.op, key.errno as i32, count);
+        }
+        let tally = self.loaded.maps.counters();
+        let mut notes = vec!["Not covered: io_uring, AIO and mmap (page faults); their block requests are counted.".to_owned()];
+        if let Some(refused) = refused {
+            notes.push(format!("Cost of the kernel programs not measured: BPF_ENABLE_STATS: {refused}."));
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        let mut trace = Trace {
+            meta,
+            probes: std::mem::take(&mut self.loaded.probes),
+            block: totals::block_counts(&tally, in_flight),
+            lost: totals::losses(&tally, self.undecoded, missed_runs),
+            notes,
+            others: std::mem::take(&mut self.others),
+            overhead: Overhead {
+                programs,
+                sampled_ns: sampled.as_nanos() as u64,
+                user_cpu_ns,
+                max_rss_bytes: cost::max_rss_bytes(),
+                map_bytes,
+                attach_ns: self.loaded.attach_time.as_nanos() as u64,
+            },
+            ..Trace::default()
+        };
+        trace.processes = std::mem::take(&mut self.processes).finish();
+        for (pid, mut process) in waiting {
+            process.exited = procfs::status(pid).is_none_or(|s| s.zombie);
+            trace.processes.push(process);
+        }
+        add_devices(&mut trace);
+        trace
+    }
+
+    fn program_costs(&self) -> (Vec<ProgramCost>, u64) {
+        let mut missed = 0;
+        let mut costs = Vec::new();
+        for (name, program) in self.loaded.ebpf.programs() {
+            let Ok(fd) = program.fd() else { continue };
+            let info = cost::fd_info(fd.as_fd().as_raw_fd());
+            let number = |field: &str| info.get(field).copied().unwrap_or(0);
+            missed += number("recursion_misses");
+            costs.push(ProgramCost {
+                name: name.to_owned(),
+                run_count: number("run_cnt"),
+                run_time_ns: number("run_time_ns"),
+            });
+        }
+        costs.sort_by(|a, b| b.run_time_ns.cmp(&a.run_time_ns).then_with(|| a.name.cmp(&b.name)));
+        (costs, missed)
+    }
+
+    fn detach(&mut self) {
+        let loaded: Vec<String> = self.loaded.ebpf.programs().filter(|(_, p)| is_loaded(p)).map(|(n, _)| n.to_owned()).collect();
+        loaded.iter().for_each(|name| attach::detach(&mut self.loaded.ebpf, name));
+    }
+
+    fn take_live_slots(&mut self) {
+        let mut slots: Vec<u32> = self.loaded.maps.threads.iter().flatten().map(|(_, slot)| slot).collect();
+        if self.loaded.maps.counters().lost_ring > 0 {
+            // The end of some threads was not told: look at every slot.
+            slots = (0..self.loaded.maps.thread_slots.len()).collect();
+        }
+        for slot in slots {
+            if let Ok(thread) = self.loaded.maps.thread_slots.get(&slot, 0)
+                && thread.tid != 0
+            {
+                self.processes.add_thread(&thread);
+            }
+        }
+    }
+
+    fn take_block_sets(&mut self) -> u64 {
+        let sets: Vec<_> = self.loaded.maps.block_sets.iter().flatten().collect();
+        let mut in_flight = 0u64;
+        for (key, index) in sets {
+            let Ok(slot) = self.loaded.maps.block_stats.get(&index, 0) else { continue };
+            in_flight = in_flight.wrapping_add(slot.in_flight);
+            let entry = totals::block_entry(&key, &slot);
+            if entry.stats.count == 0 {
+                continue;
+            }
+            if key.process == OTHERS {
+                add_block(&mut self.others, entry);
+            } else {
+                self.processes.add_block(key.process, entry);
+            }
+        }
+        in_flight
+    }
+}
+
+fn is_loaded(program: &Program) -> bool {
+    program.fd().is_ok()
+}
+
+/// Fills in the devices that any request went to, with their totals.
+fn add_devices(trace: &mut Trace) {
+    let disks = devices::disks();
+    let mut found = BTreeMap::new();
+    let entries = trace.processes.iter().flat_map(|process| &process.block).chain(&trace.others);
+    for entry in entries {
+        let device = found.entry(entry.device).or_insert_with(|| totals::device(entry.device, &disks));
+        device.totals.entry(entry.op).or_default().merge(&entry.stats);
+    }
+    trace.devices = found.into_values().collect();
+}
+
+/// `uname -r` and the host name, from /proc.
+pub fn kernel_and_host() -> (String, String) {
+    let read = |name: &str| {
+        fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default().trim_end().to_owned()
+    };
+    (read("osrelease"), read("hostname"))
+}

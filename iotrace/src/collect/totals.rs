@@ -1,0 +1,101 @@
+//! From the counters of the kernel side to the model's.
+
+use std::collections::BTreeMap;
+
+use iotrace_common::{
+    block::{self, BlockKey, BlockSlot, FLAG_META, FLAG_READAHEAD, FLAG_SYNC, SharedHist},
+    tally::Tally,
+};
+
+use crate::{
+    kernel::devices::Disk,
+    model::{BlockCounts, BlockEntry, BlockOp, BlockStats, Device, Histogram},
+};
+
+/// Kernel device number to (major, minor).
+pub const fn device_number(dev: u32) -> (u32, u32) {
+    (dev >> 20, dev & 0xf_ffff)
+}
+
+/// (major, minor) to the kernel's number.
+pub const fn kernel_number(number: (u32, u32)) -> u32 {
+    number.0 << 20 | number.1
+}
+
+/// A set of block requests.
+pub fn block_entry(key: &BlockKey, slot: &BlockSlot) -> BlockEntry {
+    let op = match key.op as u32 {
+        block::OP_READ => BlockOp::Read,
+        block::OP_FLUSH => BlockOp::Flush,
+        block::OP_DISCARD => BlockOp::Discard,
+        _ => BlockOp::Write,
+    };
+    let total_ns = histogram(&slot.total);
+    BlockEntry {
+        device: device_number(key.dev),
+        op,
+        sync: key.flags & FLAG_SYNC != 0,
+        meta: key.flags & FLAG_META != 0,
+        readahead: key.flags & FLAG_READAHEAD != 0,
+        stats: BlockStats {
+            count: total_ns.count,
+            bytes: slot.size.sum,
+            errors: slot.errors,
+            size_bytes: histogram(&slot.size),
+            queue_ns: histogram(&slot.queue),
+            device_ns: histogram(&slot.device),
+            total_ns,
+        },
+    }
+}
+
+fn histogram(shared: &SharedHist) -> Histogram {
+    Histogram::from_parts(&shared.counts, shared.sum, u64::MAX - shared.inverse_min, shared.max)
+}
+
+/// Block-layer counts; `in_flight` is what the sets say.
+pub fn block_counts(tally: &Tally, in_flight: u64) -> BlockCounts {
+    BlockCounts {
+        started: tally.block_started,
+        issued: tally.block_issued,
+        requeued: tally.block_requeued,
+        merged_bios: tally.block_merged_bios,
+        merged_requests: tally.block_merged_requests,
+        completed: tally.block_completed,
+        errors: tally.block_errors,
+        completed_without_start: tally.block_completed_without_start,
+        abandoned: tally.block_abandoned,
+        in_flight_at_end: in_flight,
+        flush_issued: tally.block_flush_issued,
+    }
+}
+
+/// Losses by cause.
+pub fn losses(tally: &Tally, undecoded: u64, missed_runs: u64) -> BTreeMap<&'static str, u64> {
+    BTreeMap::from([
+        ("threads_without_slot", tally.lost_thread_slots + tally.lost_thread_map),
+        ("processes", tally.lost_target_map),
+        ("process_and_file_records", tally.lost_ring + undecoded),
+        ("block_requests", tally.lost_block_sets + tally.lost_in_flight),
+        ("errno_counts", tally.lost_errnos),
+        ("unreadable_descriptors", tally.lost_reads),
+        ("program_runs_skipped", missed_runs),
+    ])
+}
+
+/// A device by number, with its totals still empty.
+pub fn device(number: (u32, u32), disks: &[Disk]) -> Device {
+    let Some(disk) = disks.iter().find(|disk| disk.number == number) else {
+        return Device { number, name: format!("{}:{}", number.0, number.1), ..Device::default() };
+    };
+    Device {
+        number,
+        name: disk.name.clone(),
+        alias: disk.alias.clone(),
+        rotational: disk.rotational,
+        scheduler: disk.scheduler.clone(),
+        nr_requests: disk.nr_requests,
+        hardware_queues: Some(disk.hardware_queues),
+        totals: BTreeMap::new(),
+    }
+}

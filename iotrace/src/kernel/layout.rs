@@ -1,0 +1,121 @@
+//! Offsets of the struct fields the programs read, and the numbers of the system calls they follow, for this kernel.
+
+use iotrace_common::{
+    config::{ABSENT, Offsets, SYSCALL_TABLE},
+    thread::Form,
+};
+
+use super::btf::Btf;
+
+/// Offsets for this kernel; `ABSENT` where a field does not exist.
+pub fn offsets(btf: &Btf) -> Offsets {
+    let at = |name: &str, path: &str| btf.offset_of(name, path).unwrap_or(ABSENT);
+    Offsets {
+        task_files: at("task_struct", "files"),
+        task_group_leader: at("task_struct", "group_leader"),
+        task_real_parent: at("task_struct", "real_parent"),
+        task_start_time: at("task_struct", "start_time"),
+        task_pid: at("task_struct", "pid"),
+        task_tgid: at("task_struct", "tgid"),
+        task_flags: at("task_struct", "flags"),
+        task_comm: at("task_struct", "comm"),
+        task_signal: at("task_struct", "signal"),
+        task_thread_pid: at("task_struct", "thread_pid"),
+        task_mm: at("task_struct", "mm"),
+        task_exit_code: at("task_struct", "exit_code"),
+        signal_live: at("signal_struct", "live.counter"),
+        pid_level: at("pid", "level"),
+        pid_numbers: at("pid", "numbers"),
+        pid_namespace_inum: at("pid_namespace", "ns.inum"),
+        mm_arg_start: at("mm_struct", "arg_start"),
+        mm_arg_end: at("mm_struct", "arg_end"),
+        files_fdt: at("files_struct", "fdt"),
+        files_fd_array: at("files_struct", "fd_array"),
+        fdtable_fd: at("fdtable", "fd"),
+        fdtable_max_fds: at("fdtable", "max_fds"),
+        file_inode: at("file", "f_inode"),
+        inode_mode: at("inode", "i_mode"),
+        inode_sb: at("inode", "i_sb"),
+        inode_ino: at("inode", "i_ino"),
+        inode_size: at("inode", "i_size"),
+        sb_dev: at("super_block", "s_dev"),
+        sb_magic: at("super_block", "s_magic"),
+        rq_q: at("request", "q"),
+        rq_mq_hctx: at("request", "mq_hctx"),
+        rq_cmd_flags: at("request", "cmd_flags"),
+        rq_tag: at("request", "tag"),
+        rq_internal_tag: at("request", "internal_tag"),
+        rq_data_len: at("request", "__data_len"),
+        rq_start_time_ns: at("request", "start_time_ns"),
+        rq_disk: at("request", "rq_disk"),
+        q_disk: at("request_queue", "disk"),
+        q_id: at("request_queue", "id"),
+        hctx_queue_num: at("blk_mq_hw_ctx", "queue_num"),
+        disk_major: at("gendisk", "major"),
+        disk_first_minor: at("gendisk", "first_minor"),
+    }
+}
+
+/// Fields a metric cannot do without that this kernel lacks, by name.
+pub fn missing(offsets: &Offsets, metric: Need) -> Vec<&'static str> {
+    macro_rules! absent {
+        ($($field:ident)*) => {
+            [$((stringify!($field), offsets.$field)),*]
+                .into_iter().filter(|(_, offset)| *offset == ABSENT).map(|(name, _)| name).collect()
+        };
+    }
+    match metric {
+        Need::Files => absent!(task_files files_fdt fdtable_fd fdtable_max_fds file_inode inode_mode inode_sb inode_ino
+            inode_size sb_dev sb_magic),
+        Need::Block => {
+            let mut names: Vec<_> = absent!(rq_q rq_mq_hctx rq_cmd_flags rq_tag rq_internal_tag rq_data_len
+                rq_start_time_ns q_id hctx_queue_num disk_major disk_first_minor);
+            if offsets.q_disk == ABSENT && offsets.rq_disk == ABSENT {
+                names.push("q_disk or rq_disk");
+            }
+            names
+        }
+        Need::Processes => absent!(task_group_leader task_real_parent task_start_time task_tgid task_flags task_comm
+            task_signal signal_live),
+    }
+}
+
+/// Groups of fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// From a descriptor to an inode.
+    Files,
+    /// Block requests.
+    Block,
+    /// Identity of processes.
+    Processes,
+}
+
+/// Every followed system call: its form, its number here, and the function behind it (without the architecture's prefix).
+pub const CALLS: [(Form, i64, &str); 13] = [
+    (Form::Read, libc::SYS_read, "read"),
+    (Form::Pread64, libc::SYS_pread64, "pread64"),
+    (Form::Readv, libc::SYS_readv, "readv"),
+    (Form::Preadv, libc::SYS_preadv, "preadv"),
+    (Form::Preadv2, libc::SYS_preadv2, "preadv2"),
+    (Form::Write, libc::SYS_write, "write"),
+    (Form::Pwrite64, libc::SYS_pwrite64, "pwrite64"),
+    (Form::Writev, libc::SYS_writev, "writev"),
+    (Form::Pwritev, libc::SYS_pwritev, "pwritev"),
+    (Form::Pwritev2, libc::SYS_pwritev2, "pwritev2"),
+    (Form::Sendfile, libc::SYS_sendfile, "sendfile64"),
+    (Form::Splice, libc::SYS_splice, "splice"),
+    (Form::CopyFileRange, libc::SYS_copy_file_range, "copy_file_range"),
+];
+
+/// Prefix of system call entry functions.
+pub const CALL_PREFIX: &str = if cfg!(target_arch = "aarch64") { "__arm64_sys_" } else { "__x64_sys_" };
+
+/// Form by system call number.
+pub fn form_by_syscall() -> [u8; SYSCALL_TABLE] {
+    let mut table = [0; SYSCALL_TABLE];
+    for (form, number, _) in CALLS {
+        table[number as usize] = form as u8;
+    }
+    table
+}

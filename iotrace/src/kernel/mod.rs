@@ -1,0 +1,5 @@
+//! What the running kernel has: BTF, the offsets the programs need, system call numbers, block devices.
+
+pub mod btf;
+pub mod devices;
+pub mod layout;

@@ -1,0 +1,143 @@
+//! A distribution: H2 bucket counts with the exact sum, smallest and largest value kept beside them.
+
+use iotrace_common::hist::{BUCKETS, bucket_bounds, bucket_of};
+
+/// A distribution of nanoseconds or bytes. Quantiles are read off the buckets (within 6.25 %), clamped to the exact
+/// smallest and largest value; `sum`, `min`, `max` and `count` are exact where the kernel side keeps them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Histogram {
+    /// Counts by bucket; empty when nothing was recorded.
+    counts: Vec<u64>,
+    /// Number of values.
+    pub count: u64,
+    /// Sum of the values.
+    pub sum: u64,
+    /// Smallest value; 0 when empty.
+    pub min: u64,
+    /// Largest value; 0 when empty.
+    pub max: u64,
+}
+
+impl Histogram {
+    /// From bucket counts as the kernel side keeps them. `min` and `max` of 0 with a non-empty histogram are taken
+    /// as given; pass [`Histogram::from_buckets`] when only buckets are known.
+    pub fn from_parts(counts: &[u64], sum: u64, min: u64, max: u64) -> Self {
+        let count = counts.iter().sum();
+        if count == 0 {
+            return Self::default();
+        }
+        let mut counts = counts.to_vec();
+        counts.resize(BUCKETS, 0);
+        Self { counts, count, sum, min, max }
+    }
+
+    /// From bucket counts and the exact sum; the extremes are the edges of the outermost buckets in use.
+    pub fn from_buckets(counts: &[u64], sum: u64) -> Self {
+        let first = counts.iter().position(|&c| c > 0).unwrap_or(0);
+        let last = counts.iter().rposition(|&c| c > 0).unwrap_or(0);
+        Self::from_parts(counts, sum, bucket_bounds(first).0, bucket_bounds(last).1)
+    }
+
+    /// Adds one value.
+    pub fn record(&mut self, value: u64) {
+        if self.counts.is_empty() {
+            self.counts = vec![0; BUCKETS];
+        }
+        self.counts[bucket_of(value)] += 1;
+        self.min = if self.count == 0 { value } else { self.min.min(value) };
+        self.max = self.max.max(value);
+        self.count += 1;
+        self.sum = self.sum.saturating_add(value);
+    }
+
+    /// Adds every value of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        if self.count == 0 {
+            *self = other.clone();
+            return;
+        }
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
+        }
+        self.count += other.count;
+        self.sum = self.sum.saturating_add(other.sum);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
+    /// True when nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Mean value, `None` when empty.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
+
+    /// The value at `quantile` (0..=1): the midpoint of the bucket that holds the value of that rank, clamped to the
+    /// exact extremes. `None` when empty.
+    pub fn quantile(&self, quantile: f64) -> Option<u64> {
+        if self.count == 0 {
+            return None;
+        }
+        let rank = ((quantile * self.count as f64).ceil() as u64).clamp(1, self.count);
+        let mut seen = 0;
+        for (index, &count) in self.counts.iter().enumerate() {
+            seen += count;
+            if seen >= rank {
+                let (low, high) = bucket_bounds(index);
+                return Some((low + (high - low) / 2).clamp(self.min, self.max));
+            }
+        }
+        Some(self.max)
+    }
+
+    /// The buckets in use as (low, high, count), both ends inclusive, ascending.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
+        self.counts.iter().enumerate().filter(|&(_, &count)| count > 0).map(|(index, &count)| {
+            let (low, high) = bucket_bounds(index);
+            (low, high, count)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_of_known_values() {
+        let mut h = Histogram::default();
+        (1..=1000).for_each(|v| h.record(v * 1000));
+        for (q, truth) in [(0.5, 500_000.0), (0.9, 900_000.0), (0.99, 990_000.0)] {
+            let got = h.quantile(q).unwrap() as f64;
+            assert!((got - truth).abs() / truth <= 0.0625, "p{q}: {got} against {truth}");
+        }
+        assert_eq!((h.min, h.max, h.count, h.sum), (1000, 1_000_000, 1000, 500_500_000));
+        assert_eq!(h.quantile(1.0), Some(1_000_000), "clamped to the exact largest value");
+    }
+
+    #[test]
+    fn merging_equals_recording_everything_in_one() {
+        let (mut a, mut b, mut all) = (Histogram::default(), Histogram::default(), Histogram::default());
+        for v in (0..5000u64).map(|i| i * i * 37) {
+            if v % 3 == 0 { a.record(v) } else { b.record(v) }
+            all.record(v);
+        }
+        a.merge(&b);
+        assert_eq!(a, all);
+        let mut empty = Histogram::default();
+        empty.merge(&all);
+        assert_eq!(empty, all);
+    }
+
+    #[test]
+    fn an_empty_histogram_has_no_quantile() {
+        assert_eq!(Histogram::default().quantile(0.5), None);
+        assert_eq!(Histogram::from_parts(&[0; 10], 0, 0, 0), Histogram::default());
+    }
+}

@@ -1,0 +1,9 @@
+//! What a trace found, as plain data: no I/O, no clock, no kernel. Every report is a function of a [`Trace`].
+//!
+//! Times are nanoseconds of CLOCK_MONOTONIC unless a name says otherwise; sizes are bytes.
+
+pub mod histogram;
+pub mod trace;
+
+pub use histogram::Histogram;
+pub use trace::*;

@@ -1,0 +1,143 @@
+//! Trying a plan: load and attach, fall back, remember why.
+
+use aya::{
+    Btf, Ebpf,
+    programs::{Program, ProgramError},
+};
+use iotrace_common::config::Offsets;
+
+use super::plan::{Metric, Place, Spec};
+use crate::{
+    kernel::{btf, layout},
+    model::Probe,
+};
+
+/// Why one program is not attached.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// The kernel object lacks it: a defect of the build.
+    #[error("program {0} is not in the kernel object")]
+    NoProgram(&'static str),
+    /// Nothing to attach to.
+    #[error("this kernel has no {0}")]
+    NoPlace(String),
+    /// The kernel refused.
+    #[error("{place}: {error}")]
+    Refused {
+        /// Where.
+        place: String,
+        /// The kernel's answer.
+        error: String,
+    },
+}
+
+/// What trying a plan needs to know of the kernel.
+pub struct Kernel<'a> {
+    /// BTF as aya wants it.
+    pub aya_btf: &'a Btf,
+    /// BTF as iotrace reads it.
+    pub btf: &'a btf::Btf,
+    /// Field offsets.
+    pub offsets: &'a Offsets,
+}
+
+/// Attaches the first variant of `metric` that can be; says which, and why not the ones before.
+pub fn attach_metric(ebpf: &mut Ebpf, metric: &Metric, kernel: &Kernel) -> Probe {
+    let mut missing: Vec<_> =
+        metric.needs.iter().flat_map(|&need| layout::missing(kernel.offsets, need)).collect();
+    missing.dedup();
+    if !missing.is_empty() {
+        let reason = format!("this kernel's BTF lacks {}", missing.join(", "));
+        return Probe { metric: metric.name.into(), variant: None, reason };
+    }
+    let mut reasons = Vec::new();
+    for variant in &metric.variants {
+        match attach_all(ebpf, &variant.programs, kernel) {
+            Ok(()) => {
+                let reason = reasons.join("; ");
+                return Probe { metric: metric.name.into(), variant: Some(variant.name.clone()), reason };
+            }
+            Err(error) => reasons.push(format!("no {}: {error}", variant.name)),
+        }
+    }
+    Probe { metric: metric.name.into(), variant: None, reason: reasons.join("; ") }
+}
+
+fn attach_all(ebpf: &mut Ebpf, specs: &[Spec], kernel: &Kernel) -> Result<(), AttachError> {
+    for (index, spec) in specs.iter().enumerate() {
+        if let Err(error) = attach_one(ebpf, spec, kernel) {
+            specs[..=index].iter().for_each(|done| detach(ebpf, done.program));
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Detaches and unloads a program; harmless when it is neither.
+pub fn detach(ebpf: &mut Ebpf, program: &str) {
+    if let Some(program) = ebpf.program_mut(program) {
+        // The only errors are "not loaded".
+        let _ = program.unload();
+    }
+}
+
+fn attach_one(ebpf: &mut Ebpf, spec: &Spec, kernel: &Kernel) -> Result<(), AttachError> {
+    let program = ebpf.program_mut(spec.program).ok_or(AttachError::NoProgram(spec.program))?;
+    let place = match &spec.place {
+        Place::TpBtf(tracepoint) => {
+            if kernel.btf.tracepoint_arity(tracepoint).is_none() {
+                return Err(AttachError::NoPlace(format!("tracepoint {tracepoint}")));
+            }
+            (*tracepoint).to_owned()
+        }
+        Place::Fentry(functions) | Place::Fexit(functions) | Place::Kprobe(functions) => {
+            let found = functions.iter().find(|f| kernel.btf.has_function(f));
+            found.cloned().ok_or_else(|| AttachError::NoPlace(format!("function {}", functions.join(" or "))))?
+        }
+    };
+    load_and_attach(program, &place, kernel.aya_btf)
+        .map_err(|error| AttachError::Refused { place: place.clone(), error: describe(&error) })
+}
+
+fn load_and_attach(program: &mut Program, place: &str, btf: &Btf) -> Result<(), ProgramError> {
+    match program {
+        Program::BtfTracePoint(p) => {
+            p.load(place, btf)?;
+            p.attach()?;
+        }
+        Program::FEntry(p) => {
+            p.load(place, btf)?;
+            p.attach()?;
+        }
+        Program::FExit(p) => {
+            p.load(place, btf)?;
+            p.attach()?;
+        }
+        Program::KProbe(p) => {
+            p.load()?;
+            p.attach(place, 0)?;
+        }
+        _ => return Err(ProgramError::UnexpectedProgramType),
+    }
+    Ok(())
+}
+
+/// One line: the call that failed and the kernel's error; the verifier's last words when it has any.
+fn describe(error: &ProgramError) -> String {
+    match error {
+        ProgramError::LoadError { io_error, verifier_log } => {
+            tracing::debug!("verifier: {verifier_log}");
+            let log = verifier_log.to_string();
+            let words = log.lines().rev().map(str::trim).find(|line| {
+                !line.is_empty() && !line.starts_with("processed ") && !line.starts_with("verification time")
+                    && !line.starts_with("stack depth")
+            });
+            match words {
+                Some(words) => format!("load: {io_error} ({words})"),
+                None => format!("load: {io_error}"),
+            }
+        }
+        ProgramError::SyscallError(error) => format!("{}: {}", error.call, error.io_error),
+        other => other.to_string(),
+    }
+}
