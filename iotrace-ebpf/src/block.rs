@@ -12,8 +12,8 @@ use aya_ebpf::{
 };
 use iotrace_common::{
     block::{
-        BlockKey, DeviceLayout, FLAG_META, FLAG_READAHEAD, FLAG_SYNC, InFlight, OP_DISCARD, OP_FLUSH, OP_READ,
-        OP_WRITE, QUEUE_IDS, QueueEntry, SharedHist,
+        BlockKey, DeviceLayout, FLAG_META, FLAG_READAHEAD, FLAG_SYNC, InFlight, OP_DISCARD, OP_FLUSH,
+        OP_READ, OP_WRITE, QUEUE_IDS, QueueEntry, SharedHist,
     },
     hist::{BUCKETS, bucket_of},
 };
@@ -287,7 +287,11 @@ fn find(rq: u64) -> Option<*mut InFlight> {
 #[inline(always)]
 fn same_life(rq: u64, place: *mut InFlight) -> Option<*mut InFlight> {
     // SAFETY: a map value.
-    if unsafe { (*place).start_stamp } == field::<true, u64>(rq, offset!(rq_start_time_ns)) { Some(place) } else { None }
+    if unsafe { (*place).start_stamp } == field::<true, u64>(rq, offset!(rq_start_time_ns)) {
+        Some(place)
+    } else {
+        None
+    }
 }
 
 #[inline(always)]
@@ -417,4 +421,3 @@ fn find_set(key: &BlockKey) -> u32 {
     // SAFETY: preallocated map; copied at once.
     unsafe { BLOCK_SETS.get(key) }.copied().unwrap_or(u32::MAX)
 }
-

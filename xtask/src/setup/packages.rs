@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use super::{cache_dir, require_root};
-use crate::process::{command, output, run, which};
+use crate::process::{command, output, which};
 
 /// Whether dpkg has this package, complete.
 pub fn installed(package: &str) -> bool {
@@ -40,7 +40,7 @@ pub fn install(packages: &[&str]) -> Result<()> {
     }
     eprintln!("running {line}");
     let mut words = line.split_whitespace();
-    run(apt(words.next().unwrap_or_default()).arg("-q").args(words).stdout(std::io::stderr()))
+    output(apt(words.next().unwrap_or_default()).args(["-q", "-o", "Dpkg::Use-Pty=0"]).args(words)).map(drop)
 }
 
 /// Brings the machine's package lists up to date.

@@ -107,6 +107,8 @@ fn make_linker() -> Result<()> {
         "--force",
         "--no-default-features",
     ]);
+    // LLVM, which is compiled already, does all the work: the optimiser would make setup slower and links no faster.
+    install.args(["--profile", "dev"]).env("CARGO_PROFILE_DEV_DEBUG", "false");
     install.args(["--features", &format!("llvm-{LLVM_MAJOR}"), "--root"]).arg(&root);
     output(&mut install).context("cannot build bpf-linker").map(drop)
 }
