@@ -88,6 +88,8 @@ fn kernel_lints() -> Command {
     clippy.args(["clippy", "--quiet", "-p", "iotrace-ebpf", "--config", "profile.dev.panic='abort'"]);
     clippy.arg("--target-dir").arg(paths::target().join("ebpf-lints")).args(["--", "-D", "warnings"]);
     clippy.env("RUSTC_BOOTSTRAP", "1");
+    // As aya-build passes it: the registers of the traced machine.
+    clippy.env("RUSTFLAGS", format!("--cfg=bpf_target_arch=\"{}\"", std::env::consts::ARCH));
     clippy
 }
 
