@@ -131,7 +131,7 @@ fn install(tools: &[Tool]) -> Result<()> {
     if !absent.is_empty() {
         for tool in tools {
             for package in tool.packages().filter(|name| absent.contains(name)) {
-                eprintln!("installing package {package}: {}", tool.why);
+                eprintln!("package {package}: {}", tool.why);
             }
         }
         packages::install(&absent)?;
