@@ -12,8 +12,8 @@ use aya_ebpf::{
 };
 use iotrace_common::{
     block::{
-        BlockKey, DeviceLayout, FLAG_META, FLAG_READAHEAD, FLAG_SYNC, InFlight, OP_DISCARD, OP_FLUSH, OP_READ,
-        OP_WRITE, QUEUE_IDS, QueueEntry, SharedHist,
+        BlockKey, DeviceLayout, FLAG_META, FLAG_READAHEAD, FLAG_SYNC, InFlight, OP_DISCARD, OP_FLUSH,
+        OP_READ, OP_WRITE, QUEUE_IDS, QueueEntry, SharedHist,
     },
 };
 
@@ -306,7 +306,23 @@ fn find(rq: u64) -> Option<*mut InFlight> {
             return None;
         }
     }
+<<<<<<< HEAD
     IN_FLIGHT_OVERFLOW.get_ptr_mut(rq)
+=======
+    let place = IN_FLIGHT_OVERFLOW.get_ptr_mut(rq)?;
+    same_life(rq, place)
+}
+
+/// A request that was started again since must not end an earlier life of 90 s.
+#[inline(always)]
+fn same_life(rq: u64, place: *mut InFlight) -> Option<*mut InFlight> {
+    // SAFETY: a map value.
+    if unsafe { (*place).start_stamp } == field::<true, u64>(rq, offset!(rq_start_time_ns)) {
+        Some(place)
+    } else {
+        None
+    }
+>>>>>>> xtask
 }
 
 #[inline(always)]
@@ -461,4 +477,3 @@ fn find_set(key: &BlockKey) -> u32 {
     // SAFETY: preallocated map; copied at once.
     unsafe { BLOCK_SETS.get(key) }.copied().unwrap_or(u32::MAX)
 }
-

@@ -65,8 +65,10 @@ pub fn missing(offsets: &Offsets, metric: Need) -> Vec<&'static str> {
         };
     }
     match metric {
-        Need::Files => absent!(task_files files_fdt fdtable_fd fdtable_max_fds file_inode inode_mode inode_sb inode_ino
-            inode_size sb_dev sb_magic),
+        Need::Files => {
+            absent!(task_files files_fdt fdtable_fd fdtable_max_fds file_inode inode_mode inode_sb inode_ino
+            inode_size sb_dev sb_magic)
+        }
         Need::Block => {
             let mut names: Vec<_> = absent!(rq_q rq_mq_hctx rq_cmd_flags rq_tag rq_internal_tag rq_flags rq_data_len q_id hctx_queue_num disk_major disk_first_minor);
             if offsets.q_disk == ABSENT && offsets.rq_disk == ABSENT {
@@ -74,8 +76,10 @@ pub fn missing(offsets: &Offsets, metric: Need) -> Vec<&'static str> {
             }
             names
         }
-        Need::Processes => absent!(task_group_leader task_real_parent task_start_time task_tgid task_flags task_comm
-            task_signal signal_live),
+        Need::Processes => {
+            absent!(task_group_leader task_real_parent task_start_time task_tgid task_flags task_comm
+            task_signal signal_live)
+        }
     }
 }
 
