@@ -124,12 +124,8 @@ pub struct QueueEntry {
 /// Entries of `QUEUES`.
 pub const QUEUE_IDS: u32 = 1024;
 
-<<<<<<< HEAD
-const _: () = assert!(size_of::<BlockKey>() == 16 && size_of::<InFlight>() == 40 && size_of::<QueueEntry>() == 40);
-=======
 const _: () =
-    assert!(size_of::<BlockKey>() == 16 && size_of::<InFlight>() == 48 && size_of::<QueueEntry>() == 40);
->>>>>>> xtask
+    assert!(size_of::<BlockKey>() == 16 && size_of::<InFlight>() == 40 && size_of::<QueueEntry>() == 40);
 const _: () = assert!(size_of::<BlockSlot>() == 32 + 4 * (24 + BUCKETS * 8));
 
 crate::pod!(BlockKey, BlockSlot, InFlight, DeviceLayout, QueueEntry);

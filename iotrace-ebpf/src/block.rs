@@ -10,11 +10,9 @@ use aya_ebpf::{
     macros::{btf_tracepoint, fentry, kprobe},
     programs::{BtfTracePointContext, FEntryContext, ProbeContext},
 };
-use iotrace_common::{
-    block::{
-        BlockKey, DeviceLayout, FLAG_META, FLAG_READAHEAD, FLAG_SYNC, InFlight, OP_DISCARD, OP_FLUSH,
-        OP_READ, OP_WRITE, QUEUE_IDS, QueueEntry, SharedHist,
-    },
+use iotrace_common::block::{
+    BlockKey, DeviceLayout, FLAG_META, FLAG_READAHEAD, FLAG_SYNC, InFlight, OP_DISCARD, OP_FLUSH, OP_READ,
+    OP_WRITE, QUEUE_IDS, QueueEntry, SharedHist,
 };
 
 use crate::{
@@ -216,7 +214,8 @@ fn start<const TYPED: bool>(rq: u64) {
         return;
     };
     // Not `request.start_time_ns`: since 6.11 it is set after this hook, and from a clock read when the plug was made.
-    let in_flight = InFlight { rq, start_ns: now(), issue_ns: 0, bytes: data_len, stats, overflown: 0, failed: 0 };
+    let in_flight =
+        InFlight { rq, start_ns: now(), issue_ns: 0, bytes: data_len, stats, overflown: 0, failed: 0 };
     tally!(block_started);
     let place = place_of::<TYPED>(rq, &queue.layout);
     if let Some(place) = place {
@@ -306,23 +305,7 @@ fn find(rq: u64) -> Option<*mut InFlight> {
             return None;
         }
     }
-<<<<<<< HEAD
     IN_FLIGHT_OVERFLOW.get_ptr_mut(rq)
-=======
-    let place = IN_FLIGHT_OVERFLOW.get_ptr_mut(rq)?;
-    same_life(rq, place)
-}
-
-/// A request that was started again since must not end an earlier life of 90 s.
-#[inline(always)]
-fn same_life(rq: u64, place: *mut InFlight) -> Option<*mut InFlight> {
-    // SAFETY: a map value.
-    if unsafe { (*place).start_stamp } == field::<true, u64>(rq, offset!(rq_start_time_ns)) {
-        Some(place)
-    } else {
-        None
-    }
->>>>>>> xtask
 }
 
 #[inline(always)]

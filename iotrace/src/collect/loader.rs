@@ -99,7 +99,12 @@ pub fn refuse_without_required(probes: &[Probe]) -> Result<(), StartError> {
     Ok(())
 }
 
-fn open(offsets: &Offsets, config: &Config, selection: &Selection, in_flight: u32) -> Result<Ebpf, StartError> {
+fn open(
+    offsets: &Offsets,
+    config: &Config,
+    selection: &Selection,
+    in_flight: u32,
+) -> Result<Ebpf, StartError> {
     let forms = layout::form_by_syscall();
     let slots = if selection.targets.all {
         procfs::task_count().unwrap_or(0).saturating_mul(2).clamp(THREAD_SLOTS.0, THREAD_SLOTS.1)
@@ -133,7 +138,8 @@ fn give_back_memory() {
 
 fn config(selection: &Selection, kernel: &Kernel) -> Config {
     // The request is the last argument of these tracepoints, first or second.
-    let request = |tracepoint| kernel.tracepoints.get(tracepoint).map_or(0, |arity| arity.saturating_sub(1).min(1));
+    let request =
+        |tracepoint| kernel.tracepoints.get(tracepoint).map_or(0, |arity| arity.saturating_sub(1).min(1));
     let mut config = Config {
         own_tgid: std::process::id(),
         trace_all: selection.targets.all.into(),

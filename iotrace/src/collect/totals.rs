@@ -86,7 +86,12 @@ pub fn losses(tally: &Tally, undecoded: u64, missed_runs: u64) -> BTreeMap<&'sta
 /// A device by number, with its totals still empty.
 pub fn device(number: (u32, u32), disks: &[Disk]) -> Device {
     let Some(disk) = disks.iter().find(|disk| disk.number == number) else {
-        return Device { number, name: format!("{}:{}", number.0, number.1), issue_time_source: "probe", ..Device::default() };
+        return Device {
+            number,
+            name: format!("{}:{}", number.0, number.1),
+            issue_time_source: "probe",
+            ..Device::default()
+        };
     };
     Device {
         number,

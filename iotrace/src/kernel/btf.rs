@@ -212,13 +212,16 @@ impl Btf {
 
     /// Value of an enumerator of any enum of 32-bit values.
     pub fn enumerator(&self, name: &str) -> Option<u32> {
-        (1..=self.types.len() as u32).filter_map(|id| self.record(id)).filter(|r| r.kind == kind::ENUM).find_map(|r| {
-            (0..r.members as usize).find_map(|index| {
-                let at = r.body + index * 8;
-                let named = self.is_named(read_u32(&self.bytes, at)?, name.as_bytes());
-                if named { read_u32(&self.bytes, at + 4) } else { None }
+        (1..=self.types.len() as u32)
+            .filter_map(|id| self.record(id))
+            .filter(|r| r.kind == kind::ENUM)
+            .find_map(|r| {
+                (0..r.members as usize).find_map(|index| {
+                    let at = r.body + index * 8;
+                    let named = self.is_named(read_u32(&self.bytes, at)?, name.as_bytes());
+                    if named { read_u32(&self.bytes, at + 4) } else { None }
+                })
             })
-        })
     }
 
     /// Number of arguments of a raw tracepoint; `None` when the kernel has no such tracepoint.

@@ -1,14 +1,14 @@
 //! Trying a plan: load and attach, fall back, remember why.
 
-use aya::{
-    Btf, Ebpf,
-    programs::{Program, ProgramError},
-};
 use super::{
     kernel::Kernel,
     plan::{Metric, Place, Spec},
 };
 use crate::{kernel::layout, model::Probe};
+use aya::{
+    Btf, Ebpf,
+    programs::{Program, ProgramError},
+};
 
 /// Why one program is not attached.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +84,9 @@ fn attach_one(ebpf: &mut Ebpf, spec: &Spec, kernel: &Kernel, btf: &Btf) -> Resul
         }
         Place::Fentry(functions) | Place::Fexit(functions) | Place::Kprobe(functions) => {
             let found = functions.iter().find(|f| kernel.functions.contains(f.as_str()));
-            found.cloned().ok_or_else(|| AttachError::NoPlace(format!("function {}", functions.join(" or "))))?
+            found
+                .cloned()
+                .ok_or_else(|| AttachError::NoPlace(format!("function {}", functions.join(" or "))))?
         }
     };
     load_and_attach(program, &place, btf)
@@ -121,7 +123,9 @@ fn describe(error: &ProgramError) -> String {
             tracing::debug!("verifier: {verifier_log}");
             let log = verifier_log.to_string();
             let words = log.lines().rev().map(str::trim).find(|line| {
-                !line.is_empty() && !line.starts_with("processed ") && !line.starts_with("verification time")
+                !line.is_empty()
+                    && !line.starts_with("processed ")
+                    && !line.starts_with("verification time")
                     && !line.starts_with("stack depth")
             });
             match words {
