@@ -1,0 +1,166 @@
+//! Cached 4 KiB preads by one thread: what a tracer adds to each, for the process it traces and for its neighbour.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    process::{Child, ChildStdin, ChildStdout, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use super::{
+    Found, Plan,
+    peers::{self, Ended},
+    programs::Stats,
+    rig::Rig,
+    sample::Sample,
+    table::{Program, Row, Unit},
+};
+
+/// Added cost of the traced process, at most this share of what bpftrace adds.
+const TARGET_LIMIT: f64 = 0.4;
+/// The same of a process that is not traced.
+const OTHER_LIMIT: f64 = 0.2;
+
+/// A workload that reads when told to.
+pub struct Reader {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+/// What a reader says of one spell.
+pub struct Spell {
+    /// Median nanoseconds a read.
+    pub ns: f64,
+    /// Reads done.
+    pub reads: u64,
+}
+
+impl Reader {
+    /// Starts one on the load's CPU, at full speed or at a rate in reads a second.
+    pub fn start(rig: &Rig, rate: Option<u64>) -> Result<Self> {
+        let mut command = Rig::load(&rig.workload);
+        command.arg("steady").arg("--dir").arg(&rig.folder).args(["--cpu", &rig.load_cpu.to_string()]);
+        if let Some(rate) = rate {
+            command.args(["--rate", &rate.to_string()]);
+        }
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().context("no stdout")?);
+        Ok(Self { child, stdin, stdout })
+    }
+
+    /// Its pid.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Begins to read for this long.
+    pub fn begin(&mut self, time: Duration) -> Result<()> {
+        let stdin = self.stdin.as_mut().context("the reader was ended")?;
+        writeln!(stdin, "{}", time.as_millis()).context("the reader is gone")
+    }
+
+    /// Waits until it has read.
+    pub fn finish(&mut self) -> Result<Spell> {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line)?;
+        let said: Value = serde_json::from_str(&line).with_context(|| format!("the reader said {line:?}"))?;
+        let ns = said["ns"].as_f64().context("no ns")?;
+        Ok(Spell { ns, reads: said["reads"].as_u64().context("no reads")? })
+    }
+
+    /// Nanoseconds a read over this long.
+    fn ns(&mut self, time: Duration) -> Result<f64> {
+        self.begin(time)?;
+        Ok(self.finish()?.ns)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        drop(self.child.wait());
+    }
+}
+
+/// Rounds of: untraced, iotrace (its target, then the neighbour), untraced, bpftrace, untraced.
+pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
+    let time = Duration::from_millis(if plan.quick { 300 } else { 600 });
+    let mut target = Reader::start(rig, None)?;
+    let mut other = Reader::start(rig, None)?;
+    // The first spell warms caches and CPU.
+    target.ns(time)?;
+    other.ns(time)?;
+    let [mut untraced, mut traced, mut beside, mut bpftrace] = [const { Sample::new() }; 4];
+    let mut programs = Vec::new();
+    let rounds = plan.rounds(9, 3);
+    for round in 1..=rounds {
+        eprintln!("pread: round {round} of {rounds}");
+        let mut plain = Sample::default();
+        plain.push(target.ns(time)?);
+
+        let tracer = peers::iotrace(rig, target.pid(), Some("off"))?;
+        let with_iotrace = target.ns(time)?;
+        let beside_iotrace = other.ns(time)?;
+        if round == rounds {
+            programs = account(&tracer, &mut target, time)?;
+        }
+        check(&tracer.stop()?, target.pid())?;
+        plain.push(target.ns(time)?);
+
+        let tracer = peers::bpftrace_pread(rig)?;
+        let with_bpftrace = target.ns(time)?;
+        tracer.stop()?;
+        plain.push(target.ns(time)?);
+
+        let plain = plain.median();
+        untraced.push(plain);
+        traced.push(with_iotrace - plain);
+        beside.push(beside_iotrace - plain);
+        bpftrace.push(with_bpftrace - plain);
+    }
+    let row = |key, what, iotrace, limit| Row {
+        key,
+        what,
+        untraced: Some((untraced.clone(), Unit::Ns)),
+        iotrace,
+        peer: Some(("bpftrace".into(), bpftrace.clone())),
+        unit: Unit::Ns,
+        limit: Some(limit),
+    };
+    let rows = vec![
+        row("pread.target", "added to a cached pread, traced process", traced, TARGET_LIMIT),
+        row("pread.other", "added to a cached pread, other process", beside, OTHER_LIMIT),
+    ];
+    Ok(Found { rows, programs })
+}
+
+/// What each program takes for a read. Apart from the other spells: the kernel's account has a cost of its own.
+fn account(tracer: &peers::Tracer, target: &mut Reader, time: Duration) -> Result<Vec<Program>> {
+    let stats = Stats::enable()?;
+    let before = tracer.programs()?;
+    target.begin(time)?;
+    let spell = target.finish()?;
+    let accounts = tracer.programs_since(&before)?;
+    drop(stats);
+    Ok(accounts.into_iter().map(|account| account.under("pread", spell.reads)).collect())
+}
+
+/// An iotrace that saw nothing would be cheap.
+fn check(ended: &Ended, pid: u32) -> Result<()> {
+    let report = ended.json()?;
+    let processes = report["processes"].as_array().context("no processes in the report")?;
+    let process =
+        processes.iter().find(|process| process["pid"] == pid).context("the target is not in the report")?;
+    let count = process["ops"]["read"]["count"].as_u64().unwrap_or(0);
+    ensure!(count > 0, "iotrace counted no read");
+    for (name, lost) in report["lost"].as_object().context("no losses in the report")? {
+        if lost.as_u64().is_some_and(|lost| lost > 0) {
+            eprintln!("warning: iotrace lost {lost}: {name}");
+        }
+    }
+    Ok(())
+}
