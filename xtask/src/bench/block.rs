@@ -147,7 +147,7 @@ pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
             ..row("block.loss", "requests a second lost", lost, peer_lost, Unit::Percent, Some(LOSS_LIMIT))
         },
     ];
-    Ok(Found { rows, programs })
+    Ok(Found { rows, programs, ..Found::default() })
 }
 
 /// Requests a second over this long.

@@ -20,6 +20,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use clap::ValueEnum as _;
 
 use self::{
     rig::Rig,
@@ -62,6 +63,16 @@ enum Part {
     Own,
 }
 
+impl Part {
+    fn measure(self, rig: &Rig, plan: &Plan) -> Result<Found> {
+        match self {
+            Self::Pread => pread::measure(rig, plan),
+            Self::Block => block::measure(rig, plan),
+            Self::Own => own::measure(rig, plan),
+        }
+    }
+}
+
 /// How often and how long each part measures.
 struct Plan {
     quick: bool,
@@ -79,6 +90,8 @@ impl Plan {
 struct Found {
     rows: Vec<Row>,
     programs: Vec<Program>,
+    /// Names of other tracers' programs that were loaded meanwhile.
+    others: Vec<String>,
 }
 
 /// Runs `cargo xtask bench`.
@@ -95,15 +108,17 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let rig = Rig::set_up(&iotrace)?;
     let plan = Plan { quick: args.quick, rounds: args.rounds };
 
-    let parts: [(Part, fn(&Rig, &Plan) -> Result<Found>); 3] =
-        [(Part::Pread, pread::measure), (Part::Block, block::measure), (Part::Own, own::measure)];
     let mut found = Found::default();
     let mut errors = Vec::new();
-    for (part, measure) in parts {
-        if !args.only.is_empty() && !args.only.contains(&part) {
-            continue;
+    let all = Part::value_variants();
+    for part in all.iter().filter(|part| args.only.is_empty() || args.only.contains(part)) {
+        let others = programs::tracing();
+        if !others.is_empty() {
+            let names = others.join(", ");
+            eprintln!("warning: another tracer is at work, and every figure holds its cost: {names}");
+            found.others.extend(others);
         }
-        match measure(&rig, &plan) {
+        match part.measure(&rig, &plan) {
             Ok(new) => {
                 found.rows.extend(new.rows);
                 found.programs.extend(new.programs);
@@ -111,8 +126,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             Err(error) => errors.push(format!("{part:?}: {error:#}")),
         }
     }
-    print!("{}", table::text(&found.rows, &found.programs));
-    write(&json, &table::json(&found.rows, &found.programs, args.quick, &errors))?;
+    print!("{}", table::text(&found));
+    write(&json, &table::json(&found, args.quick, &errors))?;
     println!("\nThe figures are in {}", json.strip_prefix(paths::root()).unwrap_or(&json).display());
     for error in &errors {
         eprintln!("error: {error}");

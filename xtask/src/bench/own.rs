@@ -63,7 +63,7 @@ pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
         row("own.report", "Ctrl-C until the report is written", report, Unit::Ms, Some(REPORT_MS)),
         row("own.gone", "Ctrl-C until the process is gone", gone, Unit::Ms, None),
     ];
-    Ok(Found { rows, programs: Vec::new() })
+    Ok(Found { rows, ..Found::default() })
 }
 
 fn millis(time: Duration) -> f64 {

@@ -5,7 +5,7 @@ use std::{
     io::Read,
     os::unix::process::CommandExt as _,
     process::{Child, Command, Stdio},
-    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    sync::mpsc::{Sender, channel},
     thread::{JoinHandle, sleep},
     time::{Duration, Instant},
 };
@@ -121,9 +121,10 @@ impl Tracer {
         let stderr = child.stderr.take().context("no stderr")?;
         let streams = [drain(stdout, ready, sender.clone()), drain(stderr, ready, sender)];
         let mut tracer = Self { child, streams: Some(streams), attach: Duration::ZERO };
-        match wait_for(&said) {
-            Some(at) => tracer.attach = at - started,
-            None => {
+        match said.recv_timeout(PATIENCE) {
+            Ok(at) => tracer.attach = at - started,
+            // It ended, or kept silent.
+            Err(_) => {
                 drop(tracer.child.kill());
                 let status = tracer.child.wait()?;
                 let [stdout, stderr] = tracer.collect();
@@ -196,14 +197,6 @@ impl Ended {
     /// iotrace's report.
     pub fn json(&self) -> Result<Value> {
         serde_json::from_slice(&self.stdout).context("iotrace printed no JSON")
-    }
-}
-
-/// When the tracer began; `None` when it ended or kept silent instead.
-fn wait_for(said: &Receiver<Instant>) -> Option<Instant> {
-    match said.recv_timeout(PATIENCE) {
-        Ok(at) => Some(at),
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
     }
 }
 

@@ -135,7 +135,7 @@ pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
         row("pread.target", "added to a cached pread, traced process", traced, TARGET_LIMIT),
         row("pread.other", "added to a cached pread, other process", beside, OTHER_LIMIT),
     ];
-    Ok(Found { rows, programs })
+    Ok(Found { rows, programs, ..Found::default() })
 }
 
 /// What each program takes for a read. Apart from the other spells: the kernel's account has a cost of its own.

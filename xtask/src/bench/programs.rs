@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result};
 use super::table::Program;
 
 /// bpf(2) commands (include/uapi/linux/bpf.h).
+const BPF_PROG_GET_NEXT_ID: libc::c_long = 11;
 const BPF_PROG_GET_FD_BY_ID: libc::c_long = 13;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 const BPF_ENABLE_STATS: libc::c_long = 32;
@@ -71,7 +72,7 @@ pub fn of_process(pid: u32) -> Result<BTreeMap<u32, Account>> {
             continue;
         };
         let id = id as u32;
-        let name = name(id).unwrap_or_else(|_| format!("program {id}"));
+        let name = info(id).map_or_else(|_| format!("program {id}"), |(_, name)| name);
         accounts.insert(id, Account { name, runs, ns });
     }
     Ok(accounts)
@@ -88,9 +89,27 @@ pub fn between(before: &BTreeMap<u32, Account>, after: &BTreeMap<u32, Account>) 
     after.iter().map(added).filter(|account| account.runs > 0).collect()
 }
 
-/// The program's name.
-fn name(id: u32) -> io::Result<String> {
-    /// Words of struct bpf_prog_info up to the end of its name, which begins at word 16.
+/// Names of the tracing programs loaded in the system, whoever holds them.
+pub fn tracing() -> Vec<String> {
+    /// KPROBE, TRACEPOINT, PERF_EVENT, RAW_TRACEPOINT, RAW_TRACEPOINT_WRITABLE, TRACING, LSM.
+    const KINDS: [u32; 7] = [2, 5, 7, 17, 24, 26, 29];
+    let mut names = Vec::new();
+    let mut words = [0; 3];
+    while bpf(BPF_PROG_GET_NEXT_ID, &mut words).is_ok() {
+        // It writes the next id behind the one it was given.
+        words[0] = words[1];
+        match info(words[0]) {
+            Ok((kind, name)) if KINDS.contains(&kind) => names.push(name),
+            // Unloaded meanwhile, or of another kind.
+            _ => {}
+        }
+    }
+    names
+}
+
+/// The program's kind and name.
+fn info(id: u32) -> io::Result<(u32, String)> {
+    /// Words of struct bpf_prog_info up to the end of its name, which begins at word 16. Word 0 is the kind.
     const INFO: usize = 20;
     let fd = bpf(BPF_PROG_GET_FD_BY_ID, &mut [id, 0, 0])?;
     // SAFETY: a new descriptor that nobody else has.
@@ -98,11 +117,10 @@ fn name(id: u32) -> io::Result<String> {
     let mut info = [0_u32; INFO];
     let address = info.as_mut_ptr() as u64;
     let size = size_of_val(&info) as u32;
-    let words = [fd.as_raw_fd() as u32, size, address as u32, (address >> 32) as u32];
-    bpf(BPF_OBJ_GET_INFO_BY_FD, &mut { words })?;
+    bpf(BPF_OBJ_GET_INFO_BY_FD, &mut [fd.as_raw_fd() as u32, size, address as u32, (address >> 32) as u32])?;
     let bytes: Vec<u8> = info[16..].iter().flat_map(|word| word.to_ne_bytes()).collect();
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    Ok(String::from_utf8_lossy(&bytes[..end]).into_owned())
+    Ok((info[0], String::from_utf8_lossy(&bytes[..end]).into_owned()))
 }
 
 /// bpf(2) with an argument of 32-bit words, in the order of a little-endian machine.

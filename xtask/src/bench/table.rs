@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use super::sample::Sample;
+use super::{Found, sample::Sample};
 
 /// What a row counts in.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +133,8 @@ fn figures(sample: &Sample, unit: Unit) -> Value {
 }
 
 /// The table people read: medians, in brackets the quartiles of the rounds.
-pub fn text(rows: &[Row], programs: &[Program]) -> String {
+pub fn text(found: &Found) -> String {
+    let Found { rows, programs, .. } = found;
     let head = ["what", "untraced", "iotrace", "peer", "ratio", "limit", "met"].map(str::to_owned);
     let mut text = columns(&std::iter::once(head).chain(rows.iter().map(Row::cells)).collect::<Vec<_>>());
     if !programs.is_empty() {
@@ -166,7 +167,7 @@ fn columns<const N: usize>(lines: &[[String; N]]) -> String {
 }
 
 /// Everything, each round included.
-pub fn json(rows: &[Row], programs: &[Program], quick: bool, errors: &[String]) -> Value {
+pub fn json(found: &Found, quick: bool, errors: &[String]) -> Value {
     let program = |program: &Program| {
         json!({
             "name": program.name,
@@ -181,8 +182,9 @@ pub fn json(rows: &[Row], programs: &[Program], quick: bool, errors: &[String]) 
         "kernel": uname.release().to_string_lossy(),
         "cpus": std::thread::available_parallelism().map_or(0, usize::from),
         "quick": quick,
-        "rows": rows.iter().map(Row::json).collect::<Vec<_>>(),
-        "programs": programs.iter().map(program).collect::<Vec<_>>(),
+        "rows": found.rows.iter().map(Row::json).collect::<Vec<_>>(),
+        "programs": found.programs.iter().map(program).collect::<Vec<_>>(),
+        "other_tracers": found.others,
         "errors": errors,
     })
 }
