@@ -86,41 +86,45 @@ impl Drop for Reader {
     }
 }
 
-/// Rounds of: untraced, iotrace (its target, then the neighbour), untraced, bpftrace, untraced.
+/// Rounds of: untraced, iotrace, untraced, bpftrace, untraced. iotrace traces one of two readers; both are measured.
 pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
-    let time = Duration::from_millis(if plan.quick { 300 } else { 600 });
-    let mut target = Reader::start(rig, None)?;
-    let mut other = Reader::start(rig, None)?;
+    let time = Duration::from_millis(if plan.quick { 400 } else { 800 });
+    let mut readers = [Reader::start(rig, None)?, Reader::start(rig, None)?];
+    let pid = readers[0].pid();
     // The first spell warms caches and CPU.
-    target.ns(time)?;
-    other.ns(time)?;
+    spells(&mut readers, time)?;
     let [mut untraced, mut traced, mut beside, mut bpftrace] = [const { Sample::new() }; 4];
     let mut programs = Vec::new();
     let rounds = plan.rounds(9, 3);
     for round in 1..=rounds {
         eprintln!("pread: round {round} of {rounds}");
-        let mut plain = Sample::default();
-        plain.push(target.ns(time)?);
+        let mut plain = [const { Sample::new() }; 2];
+        let mut rest = |readers: &mut [Reader; 2]| -> Result<()> {
+            let [target, other] = spells(readers, time)?;
+            plain[0].push(target);
+            plain[1].push(other);
+            Ok(())
+        };
+        rest(&mut readers)?;
 
-        let tracer = peers::iotrace(rig, target.pid(), Some("off"))?;
-        let with_iotrace = target.ns(time)?;
-        let beside_iotrace = other.ns(time)?;
+        let tracer = peers::iotrace(rig, pid, Some("off"))?;
+        let with_iotrace = spells(&mut readers, time)?;
         if round == rounds {
-            programs = account(&tracer, &mut target, time)?;
+            programs = account(&tracer, &mut readers[0], time)?;
         }
-        check(&tracer.stop()?, target.pid())?;
-        plain.push(target.ns(time)?);
+        check(&tracer.stop()?, pid)?;
+        rest(&mut readers)?;
 
         let tracer = peers::bpftrace_pread(rig)?;
-        let with_bpftrace = target.ns(time)?;
+        let with_bpftrace = spells(&mut readers, time)?;
         tracer.stop()?;
-        plain.push(target.ns(time)?);
+        rest(&mut readers)?;
 
-        let plain = plain.median();
-        untraced.push(plain);
-        traced.push(with_iotrace - plain);
-        beside.push(beside_iotrace - plain);
-        bpftrace.push(with_bpftrace - plain);
+        let plain = plain.map(|sample| sample.median());
+        untraced.push(plain[0]);
+        traced.push(with_iotrace[0] - plain[0]);
+        beside.push(with_iotrace[1] - plain[1]);
+        bpftrace.push(with_bpftrace[0] - plain[0]);
     }
     let row = |key, what, iotrace, limit| Row {
         key,
@@ -136,6 +140,18 @@ pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
         row("pread.other", "added to a cached pread, other process", beside, OTHER_LIMIT),
     ];
     Ok(Found { rows, programs, ..Found::default() })
+}
+
+/// Nanoseconds a read of both readers, which take turns within this time.
+fn spells(readers: &mut [Reader; 2], time: Duration) -> Result<[f64; 2]> {
+    const TURNS: u32 = 4;
+    let mut ns = [const { Sample::new() }; 2];
+    for _ in 0..TURNS {
+        for (reader, sample) in readers.iter_mut().zip(&mut ns) {
+            sample.push(reader.ns(time / (2 * TURNS))?);
+        }
+    }
+    Ok(ns.map(|sample| sample.median()))
 }
 
 /// What each program takes for a read. Apart from the other spells: the kernel's account has a cost of its own.
