@@ -100,28 +100,27 @@ pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
     let [mut block, mut all, mut peer_programs] = [const { Sample::new() }; 3];
     let mut programs = Vec::new();
     let mut peer_name = "";
-    let rounds = plan.rounds(9, 3);
+    let rounds = plan.rounds(15, 3);
     for round in 1..=rounds {
         eprintln!("block: round {round} of {rounds}");
-        let mut plain = Sample::default();
-        plain.push(iops(&disk, time)?);
+        let before = iops(&disk, time)?;
 
         let tracer = peers::iotrace(rig, pid, Some("off"))?;
         let ours = Turn::take(&tracer, &disk, time)?;
         check(&tracer.stop()?.json()?, pid)?;
-        plain.push(iops(&disk, time)?);
+        let between = iops(&disk, time)?;
 
         let (name, tracer) = peers::block(rig)?;
         let theirs = Turn::take(&tracer, &disk, time)?;
         tracer.stop()?;
-        plain.push(iops(&disk, time)?);
+        let after = iops(&disk, time)?;
         ensure!(peer_name.is_empty() || peer_name == name, "{peer_name} ran in some rounds only");
         peer_name = name;
 
-        let plain = plain.median();
-        untraced.push(plain);
-        lost.push(100.0 * (1.0 - ours.iops / plain));
-        peer_lost.push(100.0 * (1.0 - theirs.iops / plain));
+        // Each against its own neighbours: a machine that grows slower through a round wrongs neither.
+        untraced.push(between);
+        lost.push(100.0 * (1.0 - ours.iops / before.midpoint(between)));
+        peer_lost.push(100.0 * (1.0 - theirs.iops / between.midpoint(after)));
         block.push(ours.program_ns(|account| account.name.starts_with("block_")));
         all.push(ours.program_ns(|_| true));
         peer_programs.push(theirs.program_ns(|_| true));
@@ -150,11 +149,16 @@ pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
     Ok(Found { rows, programs, ..Found::default() })
 }
 
-/// Requests a second over this long.
+/// Requests a second over this long: the median of short windows, of which another program spoils only some.
 fn iops(disk: &Loop, time: Duration) -> Result<f64> {
-    let (reads, start) = (disk.reads()?, Instant::now());
-    sleep(time);
-    Ok((disk.reads()? - reads) as f64 / start.elapsed().as_secs_f64())
+    const WINDOWS: u32 = 10;
+    let mut rates = Sample::default();
+    for _ in 0..WINDOWS {
+        let (reads, start) = (disk.reads()?, Instant::now());
+        sleep(time / WINDOWS);
+        rates.push((disk.reads()? - reads) as f64 / start.elapsed().as_secs_f64());
+    }
+    Ok(rates.median())
 }
 
 /// An iotrace that records less would be cheap: fio owns reads, and each phase and the sizes are there.

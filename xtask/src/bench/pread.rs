@@ -98,14 +98,7 @@ pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
     let rounds = plan.rounds(9, 3);
     for round in 1..=rounds {
         eprintln!("pread: round {round} of {rounds}");
-        let mut plain = [const { Sample::new() }; 2];
-        let mut rest = |readers: &mut [Reader; 2]| -> Result<()> {
-            let [target, other] = spells(readers, time)?;
-            plain[0].push(target);
-            plain[1].push(other);
-            Ok(())
-        };
-        rest(&mut readers)?;
+        let before = spells(&mut readers, time)?;
 
         let tracer = peers::iotrace(rig, pid, Some("off"))?;
         let with_iotrace = spells(&mut readers, time)?;
@@ -113,18 +106,18 @@ pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
             programs = account(&tracer, &mut readers[0], time)?;
         }
         check(&tracer.stop()?, pid)?;
-        rest(&mut readers)?;
+        let between = spells(&mut readers, time)?;
 
         let tracer = peers::bpftrace_pread(rig)?;
         let with_bpftrace = spells(&mut readers, time)?;
         tracer.stop()?;
-        rest(&mut readers)?;
+        let after = spells(&mut readers, time)?;
 
-        let plain = plain.map(|sample| sample.median());
-        untraced.push(plain[0]);
-        traced.push(with_iotrace[0] - plain[0]);
-        beside.push(with_iotrace[1] - plain[1]);
-        bpftrace.push(with_bpftrace[0] - plain[0]);
+        // Each against its own neighbours: a machine that grows slower through a round wrongs neither.
+        untraced.push(between[0]);
+        traced.push(with_iotrace[0] - before[0].midpoint(between[0]));
+        beside.push(with_iotrace[1] - before[1].midpoint(between[1]));
+        bpftrace.push(with_bpftrace[0] - between[0].midpoint(after[0]));
     }
     let row = |key, what, iotrace, limit| Row {
         key,
