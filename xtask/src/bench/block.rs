@@ -29,12 +29,49 @@ const DISK_MIB: usize = 128;
 /// Requests in flight.
 const DEPTH: u32 = 32;
 
+/// How fio hands requests over.
+struct Load {
+    /// Key and text of the row of block_* programs.
+    programs: (&'static str, &'static str),
+    /// The same of all programs.
+    all: (&'static str, &'static str),
+    /// The same of requests a second.
+    loss: (&'static str, &'static str),
+    /// The load's name among the programs.
+    name: &'static str,
+    /// Requests that one system call hands over, and another takes back.
+    batch: u32,
+}
+
+/// Two system calls a request, as fio does it and as most programs with few requests in flight do; and a quarter of
+/// that, where the cost of tracing system calls hardly shows.
+const LOADS: [Load; 2] = [
+    Load {
+        programs: ("block.programs", "program time of a block request"),
+        all: ("block.all_programs", "the same, with fio's system calls"),
+        loss: ("block.loss", "requests a second lost"),
+        name: "block",
+        batch: 1,
+    },
+    Load {
+        programs: ("batched.programs", "batched: program time of a block request"),
+        all: ("batched.all_programs", "batched: the same, with fio's system calls"),
+        loss: ("batched.loss", "batched: requests a second lost"),
+        name: "batched",
+        batch: 8,
+    },
+];
+
 /// An fio that reads until it is dropped.
 struct Fio(Child);
 
 impl Fio {
-    fn start(disk: &Loop) -> Result<Self> {
+    fn start(rig: &Rig, disk: &Loop, batch: u32) -> Result<Self> {
         let mut command = Rig::load(which("fio").context("no fio")?);
+        // On one CPU: where the scheduler puts it makes more difference than any tracer.
+        command.arg(format!("--cpus_allowed={}", rig.load_cpu));
+        command.arg(format!("--iodepth_batch_submit={batch}"));
+        command.arg(format!("--iodepth_batch_complete_min={batch}"));
         command.arg(format!("--filename={}", disk.path.display())).arg(format!("--iodepth={DEPTH}"));
         // A thread: fio is one process, which ends as a whole.
         command.args(["--name=randread", "--rw=randread", "--bs=4k", "--direct=1", "--ioengine=libaio"]);
@@ -89,31 +126,42 @@ impl Turn {
     }
 }
 
-/// Rounds of: untraced, iotrace, untraced, biolatency, untraced.
+/// Measures each load.
 pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
-    let time = Duration::from_millis(if plan.quick { 500 } else { 1000 });
     let disk = Loop::new(&rig.memory, DISK_MIB)?;
-    let fio = Fio::start(&disk)?;
+    let mut found = Found::default();
+    for load in &LOADS {
+        let new = under(load, rig, &disk, plan)?;
+        found.rows.extend(new.rows);
+        found.programs.extend(new.programs);
+    }
+    Ok(found)
+}
+
+/// Rounds of: untraced, iotrace, untraced, biolatency, untraced.
+fn under(load: &Load, rig: &Rig, disk: &Loop, plan: &Plan) -> Result<Found> {
+    let time = Duration::from_millis(500);
+    let fio = Fio::start(rig, disk, load.batch)?;
     let pid = fio.0.id();
-    iops(&disk, time)?;
+    iops(disk, time)?;
     let [mut untraced, mut lost, mut peer_lost] = [const { Sample::new() }; 3];
     let [mut block, mut all, mut peer_programs] = [const { Sample::new() }; 3];
     let mut programs = Vec::new();
     let mut peer_name = "";
-    let rounds = plan.rounds(15, 3);
+    let rounds = plan.rounds(20, 4);
     for round in 1..=rounds {
-        eprintln!("block: round {round} of {rounds}");
-        let before = iops(&disk, time)?;
+        eprintln!("{}: round {round} of {rounds}", load.name);
+        let before = iops(disk, time)?;
 
         let tracer = peers::iotrace(rig, pid, Some("off"))?;
-        let ours = Turn::take(&tracer, &disk, time)?;
+        let ours = Turn::take(&tracer, disk, time)?;
         check(&tracer.stop()?.json()?, pid)?;
-        let between = iops(&disk, time)?;
+        let between = iops(disk, time)?;
 
         let (name, tracer) = peers::block(rig)?;
-        let theirs = Turn::take(&tracer, &disk, time)?;
+        let theirs = Turn::take(&tracer, disk, time)?;
         tracer.stop()?;
-        let after = iops(&disk, time)?;
+        let after = iops(disk, time)?;
         ensure!(peer_name.is_empty() || peer_name == name, "{peer_name} ran in some rounds only");
         peer_name = name;
 
@@ -125,10 +173,10 @@ pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
         all.push(ours.program_ns(|_| true));
         peer_programs.push(theirs.program_ns(|_| true));
         let requests = ours.requests;
-        programs = ours.accounts.into_iter().map(|account| account.under("block", requests)).collect();
+        programs = ours.accounts.into_iter().map(|account| account.under(load.name, requests)).collect();
     }
     drop(fio);
-    let row = |key, what, iotrace, peer, unit, limit| Row {
+    let row = |(key, what), iotrace, peer, unit, limit| Row {
         key,
         what,
         untraced: None,
@@ -137,13 +185,12 @@ pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
         unit,
         limit,
     };
-    let time = |key, what, iotrace, limit| row(key, what, iotrace, peer_programs.clone(), Unit::Ns, limit);
     let rows = vec![
-        time("block.programs", "program time of a block request", block, Some(PROGRAM_LIMIT)),
-        time("block.all_programs", "the same, with fio's system calls", all, None),
+        row(load.programs, block, peer_programs.clone(), Unit::Ns, Some(PROGRAM_LIMIT)),
+        row(load.all, all, peer_programs, Unit::Ns, None),
         Row {
             untraced: Some((untraced, Unit::PerSecond)),
-            ..row("block.loss", "requests a second lost", lost, peer_lost, Unit::Percent, Some(LOSS_LIMIT))
+            ..row(load.loss, lost, peer_lost, Unit::Percent, Some(LOSS_LIMIT))
         },
     ];
     Ok(Found { rows, programs, ..Found::default() })

@@ -59,8 +59,29 @@ impl Row {
         self.peer.as_ref().map(|(_, peer)| self.iotrace.median() / peer.median())
     }
 
+    /// See [`Sample::ratio_range`].
+    fn ratio_range(&self) -> Option<(f64, f64)> {
+        self.peer.as_ref().map(|(_, peer)| self.iotrace.ratio_range(peer))
+    }
+
+    /// Whether the medians keep the limit.
     fn met(&self) -> Option<bool> {
-        self.limit.map(|limit| self.ratio().unwrap_or_else(|| self.iotrace.median()) <= limit)
+        let peer = self.peer.as_ref().map_or(1.0, |(_, peer)| peer.median());
+        self.limit.map(|limit| self.iotrace.median() <= limit * peer)
+    }
+
+    /// Whether the rounds agree on that.
+    fn settled(&self) -> bool {
+        match (self.limit, self.ratio_range()) {
+            (Some(limit), Some((low, high))) => !(low..=high).contains(&limit),
+            _ => true,
+        }
+    }
+
+    /// A question mark where more or quieter rounds could tell otherwise.
+    fn verdict(&self) -> String {
+        let Some(met) = self.met() else { return "-".to_owned() };
+        format!("{}{}", if met { "yes" } else { "NO" }, if self.settled() { "" } else { " ?" })
     }
 
     fn cells(&self) -> [String; 7] {
@@ -77,9 +98,11 @@ impl Row {
             self.peer
                 .as_ref()
                 .map_or_else(dash, |(name, sample)| format!("{} {name}", self.unit.with_spread(sample))),
-            self.ratio().map_or_else(dash, |ratio| format!("{ratio:.2}")),
+            self.ratio()
+                .zip(self.ratio_range())
+                .map_or_else(dash, |(ratio, (low, high))| format!("{ratio:.2} ({low:.2}..{high:.2})")),
             limit,
-            self.met().map_or_else(dash, |met| if met { "yes" } else { "NO" }.to_owned()),
+            self.verdict(),
         ]
     }
 
@@ -92,8 +115,10 @@ impl Row {
             "peer": self.peer.as_ref().map(|(_, sample)| figures(sample, self.unit)),
             "peer_name": self.peer.as_ref().map(|(name, _)| name),
             "ratio": self.ratio(),
+            "ratio_range": self.ratio_range(),
             "limit": self.limit,
             "met": self.met(),
+            "settled": self.settled(),
         })
     }
 }
@@ -205,7 +230,7 @@ mod tests {
             what: "a thing",
             untraced: None,
             iotrace: sample(&[100.0, 200.0, 300.0]),
-            peer: peer.map(|peer| ("peer".to_owned(), sample(&[peer]))),
+            peer: peer.map(|peer| ("peer".to_owned(), sample(&[peer; 3]))),
             unit: Unit::Ns,
             limit: Some(limit),
         }
@@ -217,7 +242,8 @@ mod tests {
         assert_eq!((row.ratio(), row.met()), (Some(0.5), Some(false)));
         assert_eq!(
             row.cells()[2..],
-            ["200 ns (150..250)", "400 ns (400..400) peer", "0.50", "0.40", "NO"].map(String::from)
+            ["200 ns (150..250)", "400 ns (400..400) peer", "0.50 (0.25..0.75)", "0.40", "NO ?"]
+                .map(String::from)
         );
     }
 
