@@ -270,6 +270,9 @@ fn end_unseen(in_flight: *mut InFlight) {
     unsafe {
         if let Some(slot) = BLOCK_STATS.get_ptr_mut((*in_flight).stats) {
             add(&raw mut (*slot).size, (*in_flight).bytes as u64);
+            if (*in_flight).issue_ns != 0 {
+                add(&raw mut (*slot).queue, (*in_flight).issue_ns.saturating_sub((*in_flight).start_ns));
+            }
         }
     }
     tally!(block_ended_unseen);

@@ -116,7 +116,7 @@ fn find_slot(pid_tgid: u64) -> u64 {
 /// (`-a`, a cgroup).
 #[inline(always)]
 pub fn current_process(tgid: u32, register: bool) -> u64 {
-    if tgid == config!(own_tgid) {
+    if GENERATION.get(0).is_some_and(|state| state.own_tgid == tgid) {
         return process::OTHERS;
     }
     let found = TARGETS.get_ptr_mut(tgid);

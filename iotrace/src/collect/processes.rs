@@ -117,9 +117,9 @@ impl Processes {
         add_block(&mut self.entry(key).block, entry);
     }
 
-    /// Everything, with file sizes as distributions and names as they are now. Kernel threads that did nothing are
-    /// left out.
-    pub fn finish(mut self) -> Vec<Process> {
+    /// Everything, with file sizes as distributions and names as they are now, for processes that `own_pid` finds in
+    /// iotrace's own pid namespace. Kernel threads that did nothing are left out.
+    pub fn finish(mut self, own_pid: impl Fn(u32) -> Option<u32>) -> Vec<Process> {
         for (&(key, _, _), file) in &self.files {
             if let Some(process) = self.table.get_mut(&key) {
                 process.file_size.record(file.size);
@@ -132,16 +132,16 @@ impl Processes {
                 }
             }
         }
-        let in_initial_namespace = procfs::in_initial_pid_namespace();
         let mut processes: Vec<_> = self.table.into_values().collect();
         processes.retain(|p| !p.kernel_thread || !p.block.is_empty());
-        for process in processes.iter_mut().filter(|p| in_initial_namespace && !p.exited) {
+        for process in processes.iter_mut().filter(|p| !p.exited) {
+            let Some(pid) = own_pid(process.pid) else { continue };
             // prctl(PR_SET_NAME) changes a name without a hook of ours.
-            if let Some(comm) = procfs::comm(process.pid) {
+            if let Some(comm) = procfs::comm(pid) {
                 process.comm = comm;
             }
             if !process.kernel_thread {
-                let cmdline = procfs::cmdline(process.pid);
+                let cmdline = procfs::cmdline(pid);
                 if !cmdline.is_empty() {
                     process.cmdline = cmdline;
                 }
@@ -197,7 +197,7 @@ mod tests {
         processes.seen(first, named(100, 1, b"cat"), false);
         processes.exited(first, Vec::new());
         processes.seen(second, named(100, 1, b"dd"), false);
-        let mut all = processes.finish();
+        let mut all = processes.finish(|_| None);
         all.sort_by(|a, b| a.comm.cmp(&b.comm));
         assert_eq!(all.len(), 2);
         assert_eq!((all[0].comm.as_slice(), all[0].exited), (&b"cat"[..], true));
@@ -211,7 +211,7 @@ mod tests {
         let pid = parent.pid;
         processes.seen(key(pid, 1 << 30), parent, false);
         processes.seen(key(pid - 1, 1 << 31), named(pid - 1, pid, b"python"), false);
-        assert!(processes.finish().iter().all(|p| p.cmdline == [b"python".to_vec()]));
+        assert!(processes.finish(|_| None).iter().all(|p| p.cmdline == [b"python".to_vec()]));
     }
 
     #[test]
@@ -222,7 +222,7 @@ mod tests {
             processes.entry(process);
             processes.file(process, op, 7, ino, size);
         }
-        let mut all = processes.finish();
+        let mut all = processes.finish(|_| None);
         all.sort_by_key(|p| p.pid);
         assert_eq!((all[0].file_size.count, all[0].file_size.sum), (2, 4196));
         assert_eq!((all[0].file_size_read.count, all[0].file_size_written.count), (2, 1));

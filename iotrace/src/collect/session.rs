@@ -104,9 +104,13 @@ impl Session {
     /// cgroup. Returns how many were new.
     pub fn add_targets(&mut self, pids: &[u32]) -> usize {
         let mut added = 0;
+        if pids.iter().any(|&pid| self.loaded.pids.to_host(pid).is_none()) {
+            self.loaded.pids.refresh(&mut self.loaded.ebpf);
+        }
         for &pid in pids {
+            let Some(tgid) = self.loaded.pids.to_host(pid) else { continue };
             // BPF_NOEXIST (1): the kernel side may have met it.
-            if self.loaded.maps.targets.insert(pid, Target::default(), 1).is_ok() {
+            if self.loaded.maps.targets.insert(tgid, Target::default(), 1).is_ok() {
                 self.expect(pid);
                 added += 1;
             }
@@ -121,22 +125,25 @@ impl Session {
     fn publish_generation(&mut self) {
         // The kernel's counter may move between reading and writing; any change of the sum makes caches stale, and a
         // lost bump of theirs is made up by ours.
-        let kernel = self.loaded.maps.generation.get(&0, 0).map_or(0, |g| g.kernel);
-        let user = self.user_generation << 8;
-        let _ = self.loaded.maps.generation.set(0, Generation { kernel, user }, 0);
+        if let Ok(state) = self.loaded.maps.generation.get(&0, 0) {
+            let user = self.user_generation << 8;
+            let _ = self.loaded.maps.generation.set(0, Generation { user, ..state }, 0);
+        }
     }
 
     fn expect(&mut self, pid: u32) {
-        if let Some(status) = procfs::status(pid) {
+        if let Some(status) = procfs::status(pid)
+            && let Some(host_pid) = self.loaded.pids.to_host(pid)
+        {
             let process = Process {
-                pid,
+                pid: host_pid,
                 ns_pid: status.ns_pids.last().copied().unwrap_or(pid),
                 ppid: status.ppid,
                 comm: procfs::comm(pid).unwrap_or(status.comm),
                 cmdline: procfs::cmdline(pid),
                 ..Process::default()
             };
-            self.waiting.insert(pid, process);
+            self.waiting.insert(host_pid, process);
         }
     }
 
@@ -260,7 +267,11 @@ impl Session {
 
     /// Are all targets given by pid, and what they forked, gone?
     pub fn all_exited(&self) -> bool {
-        let waiting = self.waiting.keys().any(|&pid| procfs::status(pid).is_some_and(|s| !s.zombie));
+        let lives = |pid: &u32| {
+            let own = self.loaded.pids.from_host(*pid);
+            own.and_then(procfs::status).is_some_and(|status| !status.zombie)
+        };
+        let waiting = self.waiting.keys().any(lives);
         !waiting && !self.processes.any_alive()
     }
 
@@ -313,9 +324,11 @@ impl Session {
             },
             ..Trace::default()
         };
-        trace.processes = std::mem::take(&mut self.processes).finish();
+        self.loaded.pids.refresh(&mut self.loaded.ebpf);
+        let pids = &self.loaded.pids;
+        trace.processes = std::mem::take(&mut self.processes).finish(|pid| pids.from_host(pid));
         for (pid, mut process) in waiting {
-            process.exited = procfs::status(pid).is_none_or(|s| s.zombie);
+            process.exited = pids.from_host(pid).and_then(procfs::status).is_none_or(|s| s.zombie);
             trace.processes.push(process);
         }
         add_devices(&mut trace);
@@ -341,8 +354,13 @@ impl Session {
     }
 
     fn detach(&mut self) {
-        let loaded: Vec<String> =
-            self.loaded.ebpf.programs().filter(|(_, p)| is_loaded(p)).map(|(n, _)| n.to_owned()).collect();
+        let loaded: Vec<String> = self
+            .loaded
+            .ebpf
+            .programs()
+            .filter(|(_, p)| is_loaded(p) && !matches!(p, Program::Iter(_)))
+            .map(|(n, _)| n.to_owned())
+            .collect();
         loaded.iter().for_each(|name| attach::detach(&mut self.loaded.ebpf, name));
     }
 
