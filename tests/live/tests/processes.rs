@@ -9,7 +9,7 @@ use serde_json::Value;
 fn five_thousand_short_lived_processes_are_all_counted() {
     let Some(live) = live!() else { return };
     let file = live.file("to-read", 100_000);
-    let (count, seconds) = live.scaled(("5000", "10"), ("500", "10"));
+    let (count, seconds) = live.scaled(("5000", "10"), ("200", "4"));
     let outcome =
         live.run().workload(["spawn", "--count", count, "--seconds", seconds, "--file", &file]).outcome();
     let (report, truth) = outcome.clean();
