@@ -6,6 +6,14 @@ use aya_build::{Package, Toolchain};
 #[path = "build/bpf_toolchain.rs"]
 mod bpf_toolchain;
 
+use bpf_toolchain::Core;
+
+/// Crates of the kernel object that use unstable features (inline assembly for BPF, `atomic_xadd`).
+///
+/// As the value of `RUSTC_BOOTSTRAP` a list of names rather than `1`: aya-build takes `1` as a request to build `core`
+/// from source, which a distribution's Rust does not carry. A nightly needs nothing.
+const UNSTABLE_CRATES: &str = "iotrace_ebpf,iotrace_common,aya_ebpf,aya_log_ebpf";
+
 /// Folders and files whose change makes another object. aya-build itself watches only the package's own folder.
 const INPUTS: [&str; 4] = ["build.rs", "build", "../iotrace-common", "../Cargo.toml"];
 
@@ -36,9 +44,11 @@ fn main() -> Result<()> {
         std::env::set_var("PATH", path);
         // aya-build repeats the inner cargo's stderr as warnings; progress lines are none.
         std::env::set_var("CARGO_TERM_QUIET", "true");
-        match toolchain.rustc_bootstrap() {
-            Some(crates) => std::env::set_var("RUSTC_BOOTSTRAP", crates),
-            None => std::env::remove_var("RUSTC_BOOTSTRAP"),
+        // One folder of intermediate files for all profiles of the outer build: the kernel side is the same in each.
+        std::env::set_var("CARGO_BUILD_BUILD_DIR", shared_build_dir());
+        match toolchain.core {
+            Core::Shipped => std::env::set_var("RUSTC_BOOTSTRAP", UNSTABLE_CRATES),
+            Core::FromSource => std::env::remove_var("RUSTC_BOOTSTRAP"),
         }
     }
 
@@ -47,4 +57,10 @@ fn main() -> Result<()> {
         Toolchain::Custom(&toolchain.name),
     )
     .context("building the kernel programs failed")
+}
+
+fn shared_build_dir() -> std::path::PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").filter(|folder| !folder.is_empty());
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    root.join(target.unwrap_or_else(|| "target".into())).join("ebpf")
 }

@@ -75,18 +75,18 @@ pub struct BlockSlot {
 pub struct InFlight {
     /// Address of the request; 0: none in flight here.
     pub rq: u64,
-    /// `request.start_time_ns` as found, to tell a reused request from the one that started.
-    pub start_stamp: u64,
     /// Start.
     pub start_ns: u64,
     /// Last issue; 0: not issued.
     pub issue_ns: u64,
-    /// Bytes completed so far.
-    pub bytes: u64,
+    /// Size at the last issue.
+    pub bytes: u32,
     /// Place in `BLOCK_STATS`.
     pub stats: u32,
     /// 1: lies in `IN_FLIGHT_OVERFLOW`.
     pub overflown: u32,
+    /// 1: an error was reported.
+    pub failed: u32,
 }
 
 /// Value of `DEVICES`, keyed by device number: where its requests lie in `IN_FLIGHT`.
@@ -124,7 +124,8 @@ pub struct QueueEntry {
 /// Entries of `QUEUES`.
 pub const QUEUE_IDS: u32 = 1024;
 
-const _: () = assert!(size_of::<BlockKey>() == 16 && size_of::<InFlight>() == 48 && size_of::<QueueEntry>() == 40);
+const _: () =
+    assert!(size_of::<BlockKey>() == 16 && size_of::<InFlight>() == 40 && size_of::<QueueEntry>() == 40);
 const _: () = assert!(size_of::<BlockSlot>() == 32 + 4 * (24 + BUCKETS * 8));
 
 crate::pod!(BlockKey, BlockSlot, InFlight, DeviceLayout, QueueEntry);

@@ -75,10 +75,10 @@ pub struct Offsets {
     pub rq_tag: u32,
     /// `request.internal_tag`
     pub rq_internal_tag: u32,
+    /// `request.rq_flags`
+    pub rq_flags: u32,
     /// `request.__data_len`
     pub rq_data_len: u32,
-    /// `request.start_time_ns`
-    pub rq_start_time_ns: u32,
     /// `request.rq_disk`, before 5.17
     pub rq_disk: u32,
     /// `request_queue.disk`, since 5.15
@@ -140,8 +140,12 @@ pub struct Config {
     pub requeue_arg: u32,
     /// As `insert_arg`; `block_rq_merge` had the queue first until 5.11.
     pub merge_arg: u32,
-    /// Entries of `IN_FLIGHT`, a power of two.
+    /// Entries of `IN_FLIGHT`, a power of two, less one.
     pub in_flight_mask: u32,
+    /// RQF_FLUSH_SEQ, a bit of `request.rq_flags`.
+    pub flush_sequence_flag: u32,
+    /// Padding.
+    pub _pad: u32,
     /// Command names traced, NUL-padded.
     pub comms: [[u8; 16]; COMM_FILTERS],
 }
@@ -163,6 +167,8 @@ impl Config {
         requeue_arg: 0,
         merge_arg: 0,
         in_flight_mask: 0,
+        flush_sequence_flag: 0,
+        _pad: 0,
         comms: [[0; 16]; COMM_FILTERS],
     };
 }
@@ -178,6 +184,6 @@ pub struct Generation {
 }
 
 const _: () = assert!(size_of::<Offsets>() == 4 * OFFSET_COUNT);
-const _: () = assert!(size_of::<Config>() == 56 + 16 * COMM_FILTERS);
+const _: () = assert!(size_of::<Config>() == 64 + 16 * COMM_FILTERS);
 
 crate::pod!(Offsets, Config, Generation);

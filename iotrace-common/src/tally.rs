@@ -37,8 +37,8 @@ tally! {
     block_errors,
     /// Completions whose start was not seen.
     block_completed_without_start,
-    /// Starts whose end was never seen.
-    block_abandoned,
+    /// Starts whose end was not seen, found when their request began again.
+    block_ended_unseen,
     /// Issues by the flush machinery.
     block_flush_issued,
     /// Lost: no free thread slot; the call was not counted.

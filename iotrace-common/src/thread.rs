@@ -33,8 +33,20 @@ pub const FORMS: usize = 14;
 
 /// Names by number.
 pub const FORM_NAMES: [&str; FORMS] = [
-    "", "read", "pread64", "readv", "preadv", "preadv2", "write", "pwrite64", "writev", "pwritev", "pwritev2", "sendfile",
-    "splice", "copy_file_range",
+    "",
+    "read",
+    "pread64",
+    "readv",
+    "preadv",
+    "preadv2",
+    "write",
+    "pwrite64",
+    "writev",
+    "pwritev",
+    "pwritev2",
+    "sendfile",
+    "splice",
+    "copy_file_range",
 ];
 
 /// What a descriptor stands for.

@@ -10,11 +10,9 @@ use aya_ebpf::{
     macros::{btf_tracepoint, fentry, kprobe},
     programs::{BtfTracePointContext, FEntryContext, ProbeContext},
 };
-use iotrace_common::{
-    block::{
-        BlockKey, DeviceLayout, FLAG_META, FLAG_READAHEAD, FLAG_SYNC, InFlight, OP_DISCARD, OP_FLUSH, OP_READ,
-        OP_WRITE, QUEUE_IDS, QueueEntry, SharedHist,
-    },
+use iotrace_common::block::{
+    BlockKey, DeviceLayout, FLAG_META, FLAG_READAHEAD, FLAG_SYNC, InFlight, OP_DISCARD, OP_FLUSH, OP_READ,
+    OP_WRITE, QUEUE_IDS, QueueEntry, SharedHist,
 };
 
 use crate::{
@@ -205,33 +203,26 @@ fn kind_of(cmd_flags: u32, data_len: u32) -> Option<(u32, u8)> {
 fn start<const TYPED: bool>(rq: u64) {
     let cmd_flags: u32 = field::<TYPED, _>(rq, offset!(rq_cmd_flags));
     let data_len: u32 = field::<TYPED, _>(rq, offset!(rq_data_len));
-    let Some((op, flags)) = kind_of(cmd_flags, data_len) else { return };
-    if config!(block_op_mask) & (1 << op) == 0 {
-        return;
-    }
     let queue = queue_of::<TYPED>(rq);
-    if config!(device_filter) == 1 && queue.layout.selected == 0 {
+    let Some((op, flags)) = selected(&queue, cmd_flags, data_len) else {
+        forget::<TYPED>(rq, &queue.layout);
         return;
-    }
-    if config!(comm_count) != 0 && !crate::rw::comm_selected() {
-        return;
-    }
+    };
     let key = BlockKey { process: current_owner(), dev: queue.dev, op: op as u8, flags, used: 1 };
     let Some(stats) = set_of(&key) else {
         tally!(lost_block_sets);
         return;
     };
-    let stamp: u64 = field::<TYPED, _>(rq, offset!(rq_start_time_ns));
-    let start_ns = if stamp != 0 { stamp } else { now() };
-    let in_flight = InFlight { rq, start_stamp: stamp, start_ns, issue_ns: 0, bytes: 0, stats, overflown: 0 };
+    // Not `request.start_time_ns`: since 6.11 it is set after this hook, and from a clock read when the plug was made.
+    let in_flight =
+        InFlight { rq, start_ns: now(), issue_ns: 0, bytes: data_len, stats, overflown: 0, failed: 0 };
     tally!(block_started);
     let place = place_of::<TYPED>(rq, &queue.layout);
     if let Some(place) = place {
         // SAFETY: a map value; a request in flight is the business of one CPU at a time.
         unsafe {
             if (*place).rq == rq {
-                leave(place);
-                tally!(block_abandoned);
+                end_unseen(place);
             }
             if (*place).rq == 0 {
                 *place = in_flight;
@@ -247,6 +238,42 @@ fn start<const TYPED: bool>(rq: u64) {
             atomic_add(unsafe { &raw mut (*slot).in_flight }, u64::MAX);
         }
     }
+}
+
+/// Operation and flags of a request the run asks for.
+#[inline(always)]
+fn selected(queue: &QueueEntry, cmd_flags: u32, data_len: u32) -> Option<(u32, u8)> {
+    let (op, flags) = kind_of(cmd_flags, data_len)?;
+    let wanted = config!(block_op_mask) & (1 << op) != 0
+        && (config!(device_filter) == 0 || queue.layout.selected == 1)
+        && (config!(comm_count) == 0 || crate::rw::comm_selected());
+    wanted.then_some((op, flags))
+}
+
+/// A request that is not followed begins: if the one that had its place before was never seen to end, its entry must not
+/// be taken for this one's.
+#[inline(always)]
+fn forget<const TYPED: bool>(rq: u64, layout: &DeviceLayout) {
+    if let Some(place) = place_of::<TYPED>(rq, layout) {
+        // SAFETY: a map value.
+        if unsafe { (*place).rq } == rq {
+            end_unseen(place);
+        }
+    }
+}
+
+/// A request that begins again has ended, seen or not: an interrupt that hits an idle CPU is not traced on some virtual
+/// machines (perf misses it too). It is counted with its bytes; its latency is unknown.
+#[inline(always)]
+fn end_unseen(in_flight: *mut InFlight) {
+    // SAFETY: a map value.
+    unsafe {
+        if let Some(slot) = BLOCK_STATS.get_ptr_mut((*in_flight).stats) {
+            add(&raw mut (*slot).size, (*in_flight).bytes as u64);
+        }
+    }
+    tally!(block_ended_unseen);
+    leave(in_flight);
 }
 
 /// Where no hook runs at start: the first sight of a request is its start.
@@ -271,22 +298,14 @@ fn find(rq: u64) -> Option<*mut InFlight> {
         // SAFETY: a map value.
         let entry = unsafe { &*place };
         if entry.rq == rq {
-            return same_life(rq, place);
+            return Some(place);
         }
         if entry.rq == 0 {
             // Free places are filled before the overflow map is used.
             return None;
         }
     }
-    let place = IN_FLIGHT_OVERFLOW.get_ptr_mut(rq)?;
-    same_life(rq, place)
-}
-
-/// A request that was started again since must not end an earlier life of 90 s.
-#[inline(always)]
-fn same_life(rq: u64, place: *mut InFlight) -> Option<*mut InFlight> {
-    // SAFETY: a map value.
-    if unsafe { (*place).start_stamp } == field::<true, u64>(rq, offset!(rq_start_time_ns)) { Some(place) } else { None }
+    IN_FLIGHT_OVERFLOW.get_ptr_mut(rq)
 }
 
 #[inline(always)]
@@ -300,44 +319,72 @@ fn issue(rq: u64) {
     if let Some(in_flight) = find(rq) {
         tally!(block_issued);
         // SAFETY: a map value.
-        unsafe { (*in_flight).issue_ns = now() };
+        unsafe {
+            // Merges are over: this is the size the device sees.
+            (*in_flight).bytes = field::<true, u32>(rq, offset!(rq_data_len));
+            (*in_flight).issue_ns = now();
+        }
     }
 }
 
 #[inline(always)]
 fn complete(rq: u64, error: u32, bytes: u32) {
     let Some(in_flight) = find(rq) else {
-        let cmd_flags: u32 = field::<true, _>(rq, offset!(rq_cmd_flags));
-        if cmd_flags & REQ_OP_MASK < REQ_OP_DRV_IN && cmd_flags & REQ_OP_MASK != REQ_OP_FLUSH {
-            tally!(block_completed_without_start);
-        }
+        unmatched(rq);
         return;
     };
-    // SAFETY: a map value.
-    let entry = unsafe { &mut *in_flight };
-    entry.bytes += bytes as u64;
+    if error != 0 {
+        // SAFETY: a map value.
+        unsafe { (*in_flight).failed = 1 };
+    }
     // A request may complete in parts; `__data_len` is what was left before this part.
     let left: u32 = field::<true, _>(rq, offset!(rq_data_len));
-    if bytes < left {
-        return;
+    if bytes >= left {
+        end(in_flight, rq);
     }
+}
+
+#[inline(always)]
+fn unmatched(rq: u64) {
+    let op = field::<true, u32>(rq, offset!(rq_cmd_flags)) & REQ_OP_MASK;
+    if op < REQ_OP_DRV_IN && op != REQ_OP_FLUSH {
+        tally!(block_completed_without_start);
+    }
+}
+
+#[inline(always)]
+fn end(in_flight: *mut InFlight, rq: u64) {
+    // SAFETY: a map value.
+    let entry = unsafe { &mut *in_flight };
     let end_ns = now();
-    tally!(block_completed);
-    if error != 0 {
-        tally!(block_errors);
-    }
-    if let Some(slot) = BLOCK_STATS.get_ptr_mut(entry.stats) {
+    let slot = BLOCK_STATS.get_ptr_mut(entry.stats);
+    if let Some(slot) = slot
+        && entry.issue_ns != 0
+    {
         // SAFETY: a map value, shared: counters are added to atomically.
         unsafe {
-            if error != 0 {
+            add(&raw mut (*slot).queue, entry.issue_ns.saturating_sub(entry.start_ns));
+            add(&raw mut (*slot).device, end_ns.saturating_sub(entry.issue_ns));
+        }
+    }
+    // A write with flushes around it ends twice: its data, marked so, and the whole.
+    let flags: u32 = field::<true, _>(rq, offset!(rq_flags));
+    if flags & config!(flush_sequence_flag) != 0 {
+        entry.issue_ns = 0;
+        return;
+    }
+    tally!(block_completed);
+    if entry.failed != 0 {
+        tally!(block_errors);
+    }
+    if let Some(slot) = slot {
+        // SAFETY: as above.
+        unsafe {
+            if entry.failed != 0 {
                 atomic_add(&raw mut (*slot).errors, 1);
             }
-            add(&raw mut (*slot).size, entry.bytes);
+            add(&raw mut (*slot).size, entry.bytes as u64);
             add(&raw mut (*slot).total, end_ns.saturating_sub(entry.start_ns));
-            if entry.issue_ns != 0 {
-                add(&raw mut (*slot).queue, entry.issue_ns.saturating_sub(entry.start_ns));
-                add(&raw mut (*slot).device, end_ns.saturating_sub(entry.issue_ns));
-            }
         }
     }
     leave(in_flight);
@@ -413,4 +460,3 @@ fn find_set(key: &BlockKey) -> u32 {
     // SAFETY: preallocated map; copied at once.
     unsafe { BLOCK_SETS.get(key) }.copied().unwrap_or(u32::MAX)
 }
-

@@ -147,4 +147,3 @@ pub fn iovec_bytes(iov: u64, count: u64) -> u64 {
     }
     sum
 }
-

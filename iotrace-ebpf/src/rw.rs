@@ -176,7 +176,9 @@ pub fn comm_selected() -> bool {
             break;
         }
         // SAFETY: in bounds of the static; volatile because the loader replaces it.
-        let wanted = unsafe { core::ptr::read_volatile((&raw const crate::mem::CONFIG.comms).cast::<[u64; 2]>().add(index)) };
+        let wanted = unsafe {
+            core::ptr::read_volatile((&raw const crate::mem::CONFIG.comms).cast::<[u64; 2]>().add(index))
+        };
         if wanted[0] == comm[0] && wanted[1] == comm[1] {
             return true;
         }

@@ -4,7 +4,9 @@
 //! answer, in one word (a preempted program cannot leave half of it). A generation in the word makes it stale when the
 //! set of targets changes. A thread that is none costs two array loads.
 
-use aya_ebpf::helpers::generated::{bpf_get_current_pid_tgid, bpf_get_current_task, bpf_get_current_task_btf};
+use aya_ebpf::helpers::generated::{
+    bpf_get_current_pid_tgid, bpf_get_current_task, bpf_get_current_task_btf,
+};
 use iotrace_common::{
     process::{self, Target},
     thread::ThreadSlot,

@@ -20,9 +20,6 @@ const CANDIDATES: [&str; 2] = [LINKED_NAME, "nightly"];
 /// The LLVM that setup builds bpf-linker with. It reads bitcode of this release and older ones, never newer ones.
 pub const LLVM_MAJOR: u32 = 22;
 
-/// Crates of the kernel object that use unstable features (inline assembly for BPF, `atomic_xadd`).
-const UNSTABLE_CRATES: &str = "iotrace_ebpf,iotrace_common,aya_ebpf,aya_log_ebpf";
-
 /// Where a toolchain gets `core` for the BPF target from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Core {
@@ -39,19 +36,6 @@ pub struct BpfToolchain {
     pub name: String,
     /// Origin of `core`.
     pub core: Core,
-}
-
-impl BpfToolchain {
-    /// Value of `RUSTC_BOOTSTRAP` that lets this toolchain take the kernel crates' unstable features.
-    ///
-    /// A list of crate names rather than `1`: aya-build takes `1` as a request to build `core` from source, which a
-    /// distribution's Rust does not carry. A nightly needs nothing.
-    pub fn rustc_bootstrap(&self) -> Option<&'static str> {
-        match self.core {
-            Core::Shipped => Some(UNSTABLE_CRATES),
-            Core::FromSource => None,
-        }
-    }
 }
 
 /// The first usable toolchain, or for each one looked at the reason why it is not usable.

@@ -152,7 +152,9 @@ mod tests {
 
     #[test]
     fn durations() {
-        for (text, millis) in [("30s", 30_000), ("500ms", 500), ("1.5m", 90_000), ("2", 2000), ("1h", 3_600_000)] {
+        for (text, millis) in
+            [("30s", 30_000), ("500ms", 500), ("1.5m", 90_000), ("2", 2000), ("1h", 3_600_000)]
+        {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
         for text in ["0", "0s", "-1", "-5s", "1x", "", "s", "nan", "inf", "1e30h"] {

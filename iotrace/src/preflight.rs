@@ -95,7 +95,10 @@ pub fn look() -> Preflight {
         Ok(_) => Finding { ok: true, detail: btf::VMLINUX.into() },
         Err(error) => Finding { ok: false, detail: error.to_string() },
     };
-    let everything = Selection { targets: Targets { all: true, follow: true, ..Targets::default() }, ..Selection::default() };
+    let everything = Selection {
+        targets: Targets { all: true, follow: true, ..Targets::default() },
+        ..Selection::default()
+    };
     let (metrics, error) = match loader::load(&everything, &[]) {
         Ok(loaded) => {
             let refused = loader::refuse_without_required(&loaded.probes).err();
@@ -150,7 +153,8 @@ impl Preflight {
         line(if self.btf.ok { "ok" } else { "no" }, "kernel types", &self.btf.detail);
         line("", "lockdown", &self.lockdown);
         line("", "tracefs", if self.tracefs_mounted { "mounted" } else { "not mounted (not needed)" });
-        let namespace = if self.initial_pid_namespace { "initial" } else { "nested: pids given are this namespace's" };
+        let namespace =
+            if self.initial_pid_namespace { "initial" } else { "nested: pids given are this namespace's" };
         line("", "pid namespace", namespace);
         for metric in &self.metrics {
             match &metric.variant {

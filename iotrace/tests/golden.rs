@@ -66,6 +66,11 @@ fn text_at_132_columns() {
 }
 
 #[test]
+fn text_at_160_columns() {
+    check("loader.160.txt", &text(&traces::loader(), 160));
+}
+
+#[test]
 fn text_in_colour() {
     let style = Style { colour: true, top: 1, ..Style::default() };
     check("lossy.colour.txt", &render(&traces::lossy(), Format::Text, style));
@@ -93,7 +98,7 @@ fn no_line_is_wider_than_asked_for() {
     for (name, trace) in all_traces() {
         for width in [60, 72, 80, 100, 120, 132, 160] {
             for verbose in [false, true] {
-                let style = Style { width_columns: width, top: 400, verbose, ..Style::default() };
+                let style = Style { width_columns: width, top: 20, verbose, ..Style::default() };
                 let report = render(&trace, Format::Text, style);
                 let wide = report.lines().find(|line| line.width() > width);
                 assert_eq!(wide, None, "{name} at {width}");

@@ -94,7 +94,9 @@ pub fn fd_info(fd: i32) -> HashMap<String, u64> {
 pub fn map_bytes() -> u64 {
     let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     entries
-        .filter(|entry| fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy() == "anon_inode:bpf-map"))
+        .filter(|entry| {
+            fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy() == "anon_inode:bpf-map")
+        })
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .filter_map(|fd| fd_info(fd).get("memlock").copied())
         .sum()

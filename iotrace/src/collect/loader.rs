@@ -26,7 +26,7 @@ use crate::{
         layout,
     },
     model::Probe,
-    probes::{attach, plan},
+    probes::{attach, kernel::Kernel, plan},
 };
 
 /// Kernel memory for thread slots is bounded at both ends.
@@ -53,14 +53,13 @@ pub struct Loaded {
 /// Loads and attaches. `targets` are tgids in the initial pid namespace.
 pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError> {
     let began = Instant::now();
-    let btf = btf::Btf::of_kernel()?;
-    let offsets = layout::offsets(&btf);
+    let kernel = Kernel::of(btf::Btf::of_kernel()?);
     let disks = devices::disks();
     let (layouts, entries) = device_layouts(&disks, selection);
-    let mut config = config(selection, &btf);
+    let mut config = config(selection, &kernel);
     config.in_flight_mask = entries - 1;
 
-    let mut ebpf = open(&offsets, &config, selection, entries)?;
+    let mut ebpf = open(&kernel.offsets, &config, selection, entries)?;
     if !selection.cgroups.is_empty() {
         watch_cgroups(&mut ebpf, selection);
     }
@@ -81,10 +80,12 @@ pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError
         maps.targets.insert(tgid, Target::default(), 0).map_err(named("TARGETS"))?;
     }
 
-    let aya_btf = Btf::from_sys_fs()?;
-    let kernel = attach::Kernel { aya_btf: &aya_btf, btf: &btf, offsets: &offsets };
+    let btf = Btf::from_sys_fs()?;
     let metrics = plan::metrics();
-    let probes: Vec<_> = metrics.iter().map(|metric| attach::attach_metric(&mut ebpf, metric, &kernel)).collect();
+    let probes: Vec<_> =
+        metrics.iter().map(|metric| attach::attach_metric(&mut ebpf, metric, &kernel, &btf)).collect();
+    drop(btf);
+    give_back_memory();
     Ok(Loaded { ebpf, maps, probes, disks, attach_time: began.elapsed() })
 }
 
@@ -98,7 +99,12 @@ pub fn refuse_without_required(probes: &[Probe]) -> Result<(), StartError> {
     Ok(())
 }
 
-fn open(offsets: &Offsets, config: &Config, selection: &Selection, in_flight: u32) -> Result<Ebpf, StartError> {
+fn open(
+    offsets: &Offsets,
+    config: &Config,
+    selection: &Selection,
+    in_flight: u32,
+) -> Result<Ebpf, StartError> {
     let forms = layout::form_by_syscall();
     let slots = if selection.targets.all {
         procfs::task_count().unwrap_or(0).saturating_mul(2).clamp(THREAD_SLOTS.0, THREAD_SLOTS.1)
@@ -116,13 +122,24 @@ fn open(offsets: &Offsets, config: &Config, selection: &Selection, in_flight: u3
         .map_max_entries("BLOCK_STATS", sets)
         .map_max_entries("FREE_SETS", sets)
         .map_max_entries("IN_FLIGHT", in_flight)
+        .btf(None)
         .load(include_bytes_aligned!(concat!(env!("OUT_DIR"), "/iotrace-ebpf")))
         .map_err(StartError::from_load)
 }
 
-fn config(selection: &Selection, btf: &btf::Btf) -> Config {
+/// The parsed types of the kernel, 20 MB, are needed for a moment only; glibc keeps such memory unless asked.
+fn give_back_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: a plain call.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+fn config(selection: &Selection, kernel: &Kernel) -> Config {
     // The request is the last argument of these tracepoints, first or second.
-    let request = |tracepoint| btf.tracepoint_arity(tracepoint).map_or(0, |arity| arity.saturating_sub(1).min(1));
+    let request =
+        |tracepoint| kernel.tracepoints.get(tracepoint).map_or(0, |arity| arity.saturating_sub(1).min(1));
     let mut config = Config {
         own_tgid: std::process::id(),
         trace_all: selection.targets.all.into(),
@@ -132,11 +149,12 @@ fn config(selection: &Selection, btf: &btf::Btf) -> Config {
         block_op_mask: selection.block_op_mask(),
         device_filter: u32::from(!selection.device_numbers.is_empty()),
         comm_count: selection.comms.len() as u32,
-        task_btf: btf.has_function("bpf_get_current_task_btf").into(),
+        task_btf: kernel.functions.contains("bpf_get_current_task_btf").into(),
         insert_arg: request("block_rq_insert"),
         issue_arg: request("block_rq_issue"),
         requeue_arg: request("block_rq_requeue"),
         merge_arg: request("block_rq_merge"),
+        flush_sequence_flag: kernel.flush_sequence_flag,
         ..Config::OFF
     };
     for (place, comm) in config.comms.iter_mut().zip(&selection.comms) {

@@ -123,7 +123,9 @@ impl Processes {
         for (&(key, _, _), file) in &self.files {
             if let Some(process) = self.table.get_mut(&key) {
                 process.file_size.record(file.size);
-                for (op, histogram) in [&mut process.file_size_read, &mut process.file_size_written].into_iter().enumerate() {
+                for (op, histogram) in
+                    [&mut process.file_size_read, &mut process.file_size_written].into_iter().enumerate()
+                {
                     if file.ops & 1 << op != 0 {
                         histogram.record(file.size);
                     }
@@ -152,7 +154,8 @@ impl Processes {
 /// Adds to the entry of the same device, operation and flags.
 pub fn add_block(entries: &mut Vec<BlockEntry>, entry: BlockEntry) {
     let same = |e: &&mut BlockEntry| {
-        (e.device, e.op, e.sync, e.meta, e.readahead) == (entry.device, entry.op, entry.sync, entry.meta, entry.readahead)
+        (e.device, e.op, e.sync, e.meta, e.readahead)
+            == (entry.device, entry.op, entry.sync, entry.meta, entry.readahead)
     };
     match entries.iter_mut().find(same) {
         Some(found) => found.stats.merge(&entry.stats),
@@ -168,7 +171,8 @@ fn add_op(total: &mut OpStats, op: &OpSlot) {
     total.bytes += op.bytes;
     total.short += op.short;
     total.eof += op.eof;
-    let forms: BTreeMap<_, _> = FORM_NAMES.into_iter().zip(op.forms).filter(|(_, calls)| *calls > 0).collect();
+    let forms: BTreeMap<_, _> =
+        FORM_NAMES.into_iter().zip(op.forms).filter(|(_, calls)| *calls > 0).collect();
     for (form, calls) in forms {
         *total.forms.entry(form).or_default() += calls;
     }

@@ -29,7 +29,9 @@ fn parse_status(text: &[u8]) -> Option<Status> {
     for line in text.split(|&b| b == b'\n') {
         let Some(colon) = line.iter().position(|&b| b == b':') else { continue };
         let value = line[colon + 1..].trim_ascii();
-        let numbers = || std::str::from_utf8(value).unwrap_or("").split_ascii_whitespace().map_while(|n| n.parse().ok());
+        let numbers = || {
+            std::str::from_utf8(value).unwrap_or("").split_ascii_whitespace().map_while(|n| n.parse().ok())
+        };
         match &line[..colon] {
             // The name is shown with newline and backslash escaped; the kernel side has it raw.
             b"Name" => status.comm = value.to_vec(),

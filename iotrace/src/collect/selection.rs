@@ -8,7 +8,9 @@ use std::{
 };
 
 use iotrace_common::{
-    block, config::COMM_FILTERS, thread::{OP_READ, OP_WRITE},
+    block,
+    config::COMM_FILTERS,
+    thread::{OP_READ, OP_WRITE},
 };
 
 use super::{error::StartError, procfs};
@@ -114,7 +116,8 @@ pub fn check_cgroups(folders: &[PathBuf]) -> Result<(), StartError> {
 
 fn padded_comm(name: &OsString) -> Result<[u8; 16], StartError> {
     let bytes = name.as_bytes();
-    let bad = |reason: &str| StartError::BadComm { name: name.to_string_lossy().into(), reason: reason.into() };
+    let bad =
+        |reason: &str| StartError::BadComm { name: name.to_string_lossy().into(), reason: reason.into() };
     if bytes.is_empty() {
         return Err(bad("a command name is not empty"));
     }

@@ -10,6 +10,7 @@ use std::{
 use aya::programs::Program;
 use iotrace_common::{
     config::Generation,
+    event::ARGS_BYTES,
     process::{OTHERS, Target, tgid_of},
     thread::ThreadSlot,
 };
@@ -145,8 +146,10 @@ impl Session {
         self.drain();
         if !self.selection.cgroups.is_empty() {
             let cgroups = self.selection.cgroups.clone();
-            let members: Vec<_> =
-                cgroups.iter().flat_map(|folder| procfs::cgroup_members(folder).unwrap_or_default()).collect();
+            let members: Vec<_> = cgroups
+                .iter()
+                .flat_map(|folder| procfs::cgroup_members(folder).unwrap_or_default())
+                .collect();
             self.add_targets(&members);
         }
         if self.last_cleanup.elapsed() >= GRACE {
@@ -169,12 +172,21 @@ impl Session {
             Event::Process { exec, process: key, ppid, start_ns, ns_pid, kernel_thread, comm, args } => {
                 let pid = tgid_of(key);
                 let known = self.waiting.remove(&pid);
+                // The kernel side reads the arguments of the moment, but no more than fit its record.
                 let cmdline = match known {
-                    Some(known) if !exec => known.cmdline,
+                    Some(known) if !exec && (args.is_empty() || args.len() == ARGS_BYTES) => known.cmdline,
                     _ => procfs::split_arguments(&args),
                 };
-                let seen =
-                    Process { pid, ns_pid, ppid, start_ns, comm, cmdline, kernel_thread, ..Process::default() };
+                let seen = Process {
+                    pid,
+                    ns_pid,
+                    ppid,
+                    start_ns,
+                    comm,
+                    cmdline,
+                    kernel_thread,
+                    ..Process::default()
+                };
                 self.processes.seen(key, seen, exec);
             }
             Event::Exit { process, comm } => {
@@ -214,7 +226,8 @@ impl Session {
                 let _ = maps.targets.remove(&tgid);
             }
         }
-        let sets: Vec<_> = maps.block_sets.iter().flatten().filter(|(set, _)| done.contains(&set.process)).collect();
+        let sets: Vec<_> =
+            maps.block_sets.iter().flatten().filter(|(set, _)| done.contains(&set.process)).collect();
         for (key, index) in sets {
             let maps = &mut self.loaded.maps;
             let Ok(slot) = maps.block_stats.get(&index, 0) else { continue };
@@ -224,7 +237,11 @@ impl Session {
             }
             let _ = maps.block_sets.remove(&key);
             // SAFETY: all zero is a free set.
-            let _ = maps.block_stats.set(index, unsafe { std::mem::zeroed::<iotrace_common::block::BlockSlot>() }, 0);
+            let _ = maps.block_stats.set(
+                index,
+                unsafe { std::mem::zeroed::<iotrace_common::block::BlockSlot>() },
+                0,
+            );
             let _ = maps.free_sets.push(index, 0);
             self.processes.add_block(key.process, totals::block_entry(&key, &slot));
         }
@@ -265,7 +282,16 @@ impl Session {
             self.processes.add_errors(key.process, key.op, key.errno as i32, count);
         }
         let tally = self.loaded.maps.counters();
-        let mut notes = vec!["Not covered: io_uring, AIO and mmap (page faults); their block requests are counted.".to_owned()];
+        let mut notes = vec![
+            "Not covered: io_uring, AIO and mmap (page faults); their block requests are counted.".to_owned(),
+        ];
+        if tally.block_ended_unseen > 0 {
+            notes.push(format!(
+                "{} block requests ended unseen (an interrupt that hits an idle CPU is not traced on some virtual \
+                 machines): they are counted with their bytes, but without latency.",
+                tally.block_ended_unseen
+            ));
+        }
         if let Some(refused) = refused {
             notes.push(format!("Cost of the kernel programs not measured: BPF_ENABLE_STATS: {refused}."));
         }
@@ -315,7 +341,8 @@ impl Session {
     }
 
     fn detach(&mut self) {
-        let loaded: Vec<String> = self.loaded.ebpf.programs().filter(|(_, p)| is_loaded(p)).map(|(n, _)| n.to_owned()).collect();
+        let loaded: Vec<String> =
+            self.loaded.ebpf.programs().filter(|(_, p)| is_loaded(p)).map(|(n, _)| n.to_owned()).collect();
         loaded.iter().for_each(|name| attach::detach(&mut self.loaded.ebpf, name));
     }
 

@@ -38,7 +38,7 @@ pub fn block_entry(key: &BlockKey, slot: &BlockSlot) -> BlockEntry {
         meta: key.flags & FLAG_META != 0,
         readahead: key.flags & FLAG_READAHEAD != 0,
         stats: BlockStats {
-            count: total_ns.count,
+            count: histogram(&slot.size).count,
             bytes: slot.size.sum,
             errors: slot.errors,
             size_bytes: histogram(&slot.size),
@@ -64,7 +64,7 @@ pub fn block_counts(tally: &Tally, in_flight: u64) -> BlockCounts {
         completed: tally.block_completed,
         errors: tally.block_errors,
         completed_without_start: tally.block_completed_without_start,
-        abandoned: tally.block_abandoned,
+        abandoned: tally.block_ended_unseen,
         in_flight_at_end: in_flight,
         flush_issued: tally.block_flush_issued,
     }
@@ -86,7 +86,12 @@ pub fn losses(tally: &Tally, undecoded: u64, missed_runs: u64) -> BTreeMap<&'sta
 /// A device by number, with its totals still empty.
 pub fn device(number: (u32, u32), disks: &[Disk]) -> Device {
     let Some(disk) = disks.iter().find(|disk| disk.number == number) else {
-        return Device { number, name: format!("{}:{}", number.0, number.1), issue_time_source: "probe", ..Device::default() };
+        return Device {
+            number,
+            name: format!("{}:{}", number.0, number.1),
+            issue_time_source: "probe",
+            ..Device::default()
+        };
     };
     Device {
         number,

@@ -65,7 +65,9 @@ pub fn find(command: &OsStr) -> Result<PathBuf, CommandError> {
         match refusal(&path) {
             None => return Ok(path),
             Some(None) => {}
-            Some(Some(reason)) => not_executable = Some(CommandError::NotExecutable(path.display().to_string(), reason)),
+            Some(Some(reason)) => {
+                not_executable = Some(CommandError::NotExecutable(path.display().to_string(), reason))
+            }
         }
     }
     Err(not_executable.unwrap_or_else(|| CommandError::NotFound(shown())))
@@ -162,7 +164,11 @@ pub fn try_wait(pid: u32) -> Option<u8> {
 }
 
 fn exit_code(status: i32) -> u8 {
-    if libc::WIFSIGNALED(status) { (128 + libc::WTERMSIG(status)) as u8 } else { libc::WEXITSTATUS(status) as u8 }
+    if libc::WIFSIGNALED(status) {
+        (128 + libc::WTERMSIG(status)) as u8
+    } else {
+        libc::WEXITSTATUS(status) as u8
+    }
 }
 
 /// Sends a signal to a child.
@@ -176,7 +182,11 @@ pub fn pidfd(pid: u32) -> io::Result<std::os::fd::OwnedFd> {
     // SAFETY: a plain call; the new descriptor is ours.
     unsafe {
         let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0);
-        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(std::os::fd::FromRawFd::from_raw_fd(fd as i32)) }
+        if fd < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(std::os::fd::FromRawFd::from_raw_fd(fd as i32))
+        }
     }
 }
 
@@ -187,7 +197,9 @@ mod tests {
     #[test]
     fn a_command_is_found_as_a_shell_would() {
         assert_eq!(find(OsStr::new("sh")).unwrap().file_name(), Some(OsStr::new("sh")));
-        for (command, code) in [("no-such-command-here", 127), ("/no/such/file", 127), ("/etc", 126), ("/etc/passwd", 126)] {
+        for (command, code) in
+            [("no-such-command-here", 127), ("/no/such/file", 127), ("/etc", 126), ("/etc/passwd", 126)]
+        {
             assert_eq!(find(OsStr::new(command)).unwrap_err().exit_code(), code, "{command}");
         }
     }

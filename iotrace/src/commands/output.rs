@@ -35,7 +35,8 @@ impl Output {
     pub fn open(args: &CommonArgs) -> Result<Self, OutputError> {
         let file = match &args.output {
             Some(path) => {
-                let file = File::create(path).map_err(|error| OutputError { path: path.display().to_string(), error })?;
+                let file = File::create(path)
+                    .map_err(|error| OutputError { path: path.display().to_string(), error })?;
                 Some((path.clone(), file))
             }
             None => None,
@@ -43,7 +44,11 @@ impl Output {
         let terminal = file.is_none() && io::stdout().is_terminal();
         let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
         let style = Style {
-            width_columns: if terminal { terminal_columns().or(columns).unwrap_or(PIPE_COLUMNS) } else { columns.unwrap_or(PIPE_COLUMNS) },
+            width_columns: if terminal {
+                terminal_columns().or(columns).unwrap_or(PIPE_COLUMNS)
+            } else {
+                columns.unwrap_or(PIPE_COLUMNS)
+            },
             colour: terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
             top: args.top,
             verbose: args.verbose > 0,
@@ -63,7 +68,8 @@ impl Output {
                 )),
             }
         }
-        let result = report::write(trace, self.format, &self.style, &mut io::stdout().lock()).and_then(|()| io::stdout().flush());
+        let result = report::write(trace, self.format, &self.style, &mut io::stdout().lock())
+            .and_then(|()| io::stdout().flush());
         match result {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             other => other,

@@ -42,7 +42,8 @@ pub fn run(args: &RunArgs) -> Exit {
         Exit::RunFailure
     };
     let common = &args.common;
-    let selection = Selection::default().filtered(&common.devices, &common.comms, &common.ops, &devices::disks());
+    let selection =
+        Selection::default().filtered(&common.devices, &common.comms, &common.ops, &devices::disks());
     let selection = match selection {
         Ok(selection) => selection,
         Err(error) => return fail(&error),
@@ -109,7 +110,8 @@ fn trace(args: &RunArgs, mut selection: Selection, output: Output, held: Held) -
                 held::signal(pid, signal.number);
                 signal.ends_trace()
             };
-            ended = follow(&mut session, &signals, until(Some(PATIENCE), &mut second)?, !common.quiet).await?;
+            ended =
+                follow(&mut session, &signals, until(Some(PATIENCE), &mut second)?, !common.quiet).await?;
         }
         Ok::<_, std::io::Error>((ended, asked))
     })?;

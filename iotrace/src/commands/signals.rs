@@ -78,7 +78,8 @@ impl Signals {
             let read = ready.try_io(|fd| {
                 let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
                 // SAFETY: the buffer has the size given.
-                let read = unsafe { libc::read(fd.as_raw_fd(), info.as_mut_ptr().cast(), size_of_val(&info)) };
+                let read =
+                    unsafe { libc::read(fd.as_raw_fd(), info.as_mut_ptr().cast(), size_of_val(&info)) };
                 if read < 0 {
                     return Err(io::Error::last_os_error());
                 }

@@ -37,10 +37,16 @@ pub struct Until<'a> {
 }
 
 /// Runs until one of them.
-pub async fn follow(session: &mut Session, signals: &Signals, until: Until<'_>, progress: bool) -> io::Result<Ended> {
+pub async fn follow(
+    session: &mut Session,
+    signals: &Signals,
+    until: Until<'_>,
+    progress: bool,
+) -> io::Result<Ended> {
     let Until { duration, child, targets_gone, on_signal } = until;
     // SAFETY: the descriptor is owned by the AsyncFd and closed after it is deregistered.
-    let child = child.map(|fd| unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }).transpose()?;
+    let child =
+        child.map(|fd| unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }).transpose()?;
     let deadline = duration.map(|d| tokio::time::Instant::now() + d);
     let mut clock = tokio::time::interval(DRAIN_INTERVAL);
     clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -155,7 +155,9 @@ impl Btf {
 
     fn is_named(&self, offset: u32, name: &[u8]) -> bool {
         let start = self.strings.0.saturating_add(offset as usize);
-        self.bytes.get(start..self.strings.1).is_some_and(|s| s.starts_with(name) && s.get(name.len()) == Some(&0))
+        self.bytes
+            .get(start..self.strings.1)
+            .is_some_and(|s| s.starts_with(name) && s.get(name.len()) == Some(&0))
     }
 
     /// Byte offset of `path` (members joined by dots, anonymous ones left out) in struct `name`. `None` when the struct
@@ -206,6 +208,20 @@ impl Btf {
     /// Does a function of this name exist, not inlined away?
     pub fn has_function(&self, name: &str) -> bool {
         self.find(Kind::Func, name).is_some()
+    }
+
+    /// Value of an enumerator of any enum of 32-bit values.
+    pub fn enumerator(&self, name: &str) -> Option<u32> {
+        (1..=self.types.len() as u32)
+            .filter_map(|id| self.record(id))
+            .filter(|r| r.kind == kind::ENUM)
+            .find_map(|r| {
+                (0..r.members as usize).find_map(|index| {
+                    let at = r.body + index * 8;
+                    let named = self.is_named(read_u32(&self.bytes, at)?, name.as_bytes());
+                    if named { read_u32(&self.bytes, at + 4) } else { None }
+                })
+            })
     }
 
     /// Number of arguments of a raw tracepoint; `None` when the kernel has no such tracepoint.
@@ -266,16 +282,16 @@ mod tests {
         let n = |name: &str| offsets[names.iter().position(|x| *x == name).unwrap()];
         let info = |kind: u32, members: u32| kind << 24 | members;
         let types: Vec<u32> = [
-            vec![n("int"), info(kind::INT, 0), 4, 0],                                         // 1
-            vec![0, info(kind::STRUCT, 2), 8, n("b"), 1, 0, n("c"), 1, 32],                   // 2
-            vec![0, info(kind::UNION, 2), 8, 0, 2, 0, n("d"), 1, 0],                          // 3
-            vec![n("inner"), info(kind::STRUCT, 2), 8, n("x"), 1, 0, n("y"), 1, 32],          // 4
+            vec![n("int"), info(kind::INT, 0), 4, 0],                       // 1
+            vec![0, info(kind::STRUCT, 2), 8, n("b"), 1, 0, n("c"), 1, 32], // 2
+            vec![0, info(kind::UNION, 2), 8, 0, 2, 0, n("d"), 1, 0],        // 3
+            vec![n("inner"), info(kind::STRUCT, 2), 8, n("x"), 1, 0, n("y"), 1, 32], // 4
             vec![n("outer"), info(kind::STRUCT, 3), 24, n("a"), 1, 0, 0, 3, 64, n("e"), 4, 128], // 5
-            vec![0, info(kind::PTR, 0), 5],                                                   // 6
-            vec![0, info(kind::FUNC_PROTO, 3), 0, 0, 6, 0, 6, 0, 1],                          // 7
-            vec![n("do_it"), info(kind::FUNC, 0), 7],                                         // 8
-            vec![0, info(kind::PTR, 0), 7],                                                   // 9
-            vec![n("btf_trace_t"), info(kind::TYPEDEF, 0), 9],                                // 10
+            vec![0, info(kind::PTR, 0), 5],                                 // 6
+            vec![0, info(kind::FUNC_PROTO, 3), 0, 0, 6, 0, 6, 0, 1],        // 7
+            vec![n("do_it"), info(kind::FUNC, 0), 7],                       // 8
+            vec![0, info(kind::PTR, 0), 7],                                 // 9
+            vec![n("btf_trace_t"), info(kind::TYPEDEF, 0), 9],              // 10
         ]
         .concat();
         let mut bytes = Vec::from(0xeb9f_u16.to_ne_bytes());
@@ -291,7 +307,9 @@ mod tests {
     #[test]
     fn offsets_reach_into_anonymous_and_named_members() {
         let btf = Btf::parse(sample()).unwrap();
-        for (path, offset) in [("a", Some(0)), ("b", Some(8)), ("c", Some(12)), ("d", Some(8)), ("e.y", Some(20))] {
+        for (path, offset) in
+            [("a", Some(0)), ("b", Some(8)), ("c", Some(12)), ("d", Some(8)), ("e.y", Some(20))]
+        {
             assert_eq!(btf.offset_of("outer", path), offset, "{path}");
         }
         assert_eq!(btf.offset_of("outer", "z"), None);

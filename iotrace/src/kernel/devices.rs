@@ -35,7 +35,7 @@ pub fn disks() -> Vec<Disk> {
 
 fn disks_under(root: &Path) -> Vec<Disk> {
     let mut disks: Vec<_> = folders(root).iter().filter_map(|folder| disk(folder)).collect();
-    disks.sort_by(|a, b| a.number.cmp(&b.number));
+    disks.sort_by_key(|disk| disk.number);
     disks
 }
 

@@ -45,8 +45,8 @@ pub fn offsets(btf: &Btf) -> Offsets {
         rq_cmd_flags: at("request", "cmd_flags"),
         rq_tag: at("request", "tag"),
         rq_internal_tag: at("request", "internal_tag"),
+        rq_flags: at("request", "rq_flags"),
         rq_data_len: at("request", "__data_len"),
-        rq_start_time_ns: at("request", "start_time_ns"),
         rq_disk: at("request", "rq_disk"),
         q_disk: at("request_queue", "disk"),
         q_id: at("request_queue", "id"),
@@ -65,18 +65,21 @@ pub fn missing(offsets: &Offsets, metric: Need) -> Vec<&'static str> {
         };
     }
     match metric {
-        Need::Files => absent!(task_files files_fdt fdtable_fd fdtable_max_fds file_inode inode_mode inode_sb inode_ino
-            inode_size sb_dev sb_magic),
+        Need::Files => {
+            absent!(task_files files_fdt fdtable_fd fdtable_max_fds file_inode inode_mode inode_sb inode_ino
+            inode_size sb_dev sb_magic)
+        }
         Need::Block => {
-            let mut names: Vec<_> = absent!(rq_q rq_mq_hctx rq_cmd_flags rq_tag rq_internal_tag rq_data_len
-                rq_start_time_ns q_id hctx_queue_num disk_major disk_first_minor);
+            let mut names: Vec<_> = absent!(rq_q rq_mq_hctx rq_cmd_flags rq_tag rq_internal_tag rq_flags rq_data_len q_id hctx_queue_num disk_major disk_first_minor);
             if offsets.q_disk == ABSENT && offsets.rq_disk == ABSENT {
                 names.push("q_disk or rq_disk");
             }
             names
         }
-        Need::Processes => absent!(task_group_leader task_real_parent task_start_time task_tgid task_flags task_comm
-            task_signal signal_live),
+        Need::Processes => {
+            absent!(task_group_leader task_real_parent task_start_time task_tgid task_flags task_comm
+            task_signal signal_live)
+        }
     }
 }
 

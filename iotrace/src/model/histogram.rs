@@ -125,7 +125,11 @@ mod tests {
     fn merging_equals_recording_everything_in_one() {
         let (mut a, mut b, mut all) = (Histogram::default(), Histogram::default(), Histogram::default());
         for v in (0..5000u64).map(|i| i * i * 37) {
-            if v % 3 == 0 { a.record(v) } else { b.record(v) }
+            if v % 3 == 0 {
+                a.record(v)
+            } else {
+                b.record(v)
+            }
             all.record(v);
         }
         a.merge(&b);

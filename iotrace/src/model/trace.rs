@@ -187,7 +187,7 @@ pub struct BlockEntry {
 /// Numbers of a set of block requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BlockStats {
-    /// Requests completed.
+    /// Requests ended; a few of them may lack latencies (see [`BlockCounts::abandoned`]).
     pub count: u64,
     /// Bytes of completed requests.
     pub bytes: u64,
@@ -236,7 +236,7 @@ pub struct BlockCounts {
     pub errors: u64,
     /// Completions of requests begun before the trace, or whose start was not seen.
     pub completed_without_start: u64,
-    /// Starts whose end was never seen, found when their request was reused.
+    /// Requests whose end was not seen, found when they began again: counted with their bytes, but without latency.
     pub abandoned: u64,
     /// Started and not completed at the end of the trace.
     pub in_flight_at_end: u64,

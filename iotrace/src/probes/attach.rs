@@ -1,15 +1,13 @@
 //! Trying a plan: load and attach, fall back, remember why.
 
+use super::{
+    kernel::Kernel,
+    plan::{Metric, Place, Spec},
+};
+use crate::{kernel::layout, model::Probe};
 use aya::{
     Btf, Ebpf,
     programs::{Program, ProgramError},
-};
-use iotrace_common::config::Offsets;
-
-use super::plan::{Metric, Place, Spec};
-use crate::{
-    kernel::{btf, layout},
-    model::Probe,
 };
 
 /// Why one program is not attached.
@@ -31,20 +29,10 @@ pub enum AttachError {
     },
 }
 
-/// What trying a plan needs to know of the kernel.
-pub struct Kernel<'a> {
-    /// BTF as aya wants it.
-    pub aya_btf: &'a Btf,
-    /// BTF as iotrace reads it.
-    pub btf: &'a btf::Btf,
-    /// Field offsets.
-    pub offsets: &'a Offsets,
-}
-
 /// Attaches the first variant of `metric` that can be; says which, and why not the ones before.
-pub fn attach_metric(ebpf: &mut Ebpf, metric: &Metric, kernel: &Kernel) -> Probe {
+pub fn attach_metric(ebpf: &mut Ebpf, metric: &Metric, kernel: &Kernel, btf: &Btf) -> Probe {
     let mut missing: Vec<_> =
-        metric.needs.iter().flat_map(|&need| layout::missing(kernel.offsets, need)).collect();
+        metric.needs.iter().flat_map(|&need| layout::missing(&kernel.offsets, need)).collect();
     missing.dedup();
     if !missing.is_empty() {
         let reason = format!("this kernel's BTF lacks {}", missing.join(", "));
@@ -52,7 +40,7 @@ pub fn attach_metric(ebpf: &mut Ebpf, metric: &Metric, kernel: &Kernel) -> Probe
     }
     let mut reasons = Vec::new();
     for variant in &metric.variants {
-        match attach_all(ebpf, &variant.programs, kernel) {
+        match attach_all(ebpf, &variant.programs, kernel, btf) {
             Ok(()) => {
                 let reason = reasons.join("; ");
                 return Probe { metric: metric.name.into(), variant: Some(variant.name.clone()), reason };
@@ -63,9 +51,9 @@ pub fn attach_metric(ebpf: &mut Ebpf, metric: &Metric, kernel: &Kernel) -> Probe
     Probe { metric: metric.name.into(), variant: None, reason: reasons.join("; ") }
 }
 
-fn attach_all(ebpf: &mut Ebpf, specs: &[Spec], kernel: &Kernel) -> Result<(), AttachError> {
+fn attach_all(ebpf: &mut Ebpf, specs: &[Spec], kernel: &Kernel, btf: &Btf) -> Result<(), AttachError> {
     for (index, spec) in specs.iter().enumerate() {
-        if let Err(error) = attach_one(ebpf, spec, kernel) {
+        if let Err(error) = attach_one(ebpf, spec, kernel, btf) {
             specs[..=index].iter().for_each(|done| detach(ebpf, done.program));
             return Err(error);
         }
@@ -85,21 +73,23 @@ pub fn detach(ebpf: &mut Ebpf, program: &str) {
     };
 }
 
-fn attach_one(ebpf: &mut Ebpf, spec: &Spec, kernel: &Kernel) -> Result<(), AttachError> {
+fn attach_one(ebpf: &mut Ebpf, spec: &Spec, kernel: &Kernel, btf: &Btf) -> Result<(), AttachError> {
     let program = ebpf.program_mut(spec.program).ok_or(AttachError::NoProgram(spec.program))?;
     let place = match &spec.place {
         Place::TpBtf(tracepoint) => {
-            if kernel.btf.tracepoint_arity(tracepoint).is_none() {
+            if !kernel.tracepoints.contains_key(tracepoint) {
                 return Err(AttachError::NoPlace(format!("tracepoint {tracepoint}")));
             }
             (*tracepoint).to_owned()
         }
         Place::Fentry(functions) | Place::Fexit(functions) | Place::Kprobe(functions) => {
-            let found = functions.iter().find(|f| kernel.btf.has_function(f));
-            found.cloned().ok_or_else(|| AttachError::NoPlace(format!("function {}", functions.join(" or "))))?
+            let found = functions.iter().find(|f| kernel.functions.contains(f.as_str()));
+            found
+                .cloned()
+                .ok_or_else(|| AttachError::NoPlace(format!("function {}", functions.join(" or "))))?
         }
     };
-    load_and_attach(program, &place, kernel.aya_btf)
+    load_and_attach(program, &place, btf)
         .map_err(|error| AttachError::Refused { place: place.clone(), error: describe(&error) })
 }
 
@@ -133,7 +123,9 @@ fn describe(error: &ProgramError) -> String {
             tracing::debug!("verifier: {verifier_log}");
             let log = verifier_log.to_string();
             let words = log.lines().rev().map(str::trim).find(|line| {
-                !line.is_empty() && !line.starts_with("processed ") && !line.starts_with("verification time")
+                !line.is_empty()
+                    && !line.starts_with("processed ")
+                    && !line.starts_with("verification time")
                     && !line.starts_with("stack depth")
             });
             match words {

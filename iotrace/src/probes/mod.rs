@@ -2,4 +2,5 @@
 //! why the others did not is kept for the report.
 
 pub mod attach;
+pub mod kernel;
 pub mod plan;

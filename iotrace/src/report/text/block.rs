@@ -33,7 +33,9 @@ fn write_device(page: &mut Page, device: &Device) -> io::Result<()> {
         device.alias.as_ref().map_or(String::new(), |alias| format!(" ({})", visible(alias.as_bytes())));
     page.heading(&format!("Block device {}{alias}", visible(device.name.as_bytes())))?;
     let mut facts = Vec::new();
-    facts.extend(device.rotational.map(|spins| if spins { "rotational" } else { "SSD" }.to_owned()));
+    facts.extend(
+        device.rotational.map(|spins| if spins { "rotational" } else { "not rotational" }.to_owned()),
+    );
     facts.extend(device.scheduler.as_ref().map(|name| format!("scheduler {}", visible(name.as_bytes()))));
     facts.extend(device.nr_requests.map(|n| format!("nr_requests {n}")));
     facts.extend(
@@ -46,7 +48,7 @@ fn write_device(page: &mut Page, device: &Device) -> io::Result<()> {
     });
     page.flow("  ", " · ", &facts)?;
 
-    let mut columns = vec![Column::name(""), Column::number("requests"), Column::number("bytes")];
+    let mut columns = vec![Column::name(""), Column::number("count"), Column::number("bytes")];
     for phase in ["queue", "device", "total"] {
         // Total goes first, being no news beside the other two; then every largest value.
         let rank = u8::from(phase == "total");

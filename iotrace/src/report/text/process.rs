@@ -25,7 +25,8 @@ pub fn write_top(page: &mut Page, trace: &Trace) -> io::Result<()> {
     if rest > 0 {
         let rest = units::counted(rest, "more process", "more processes");
         page.blank()?;
-        page.line(&format!("{rest} touched storage; --format json has every one in full."))?;
+        let text = format!("{rest} touched storage; --format json has every one in full.");
+        page.paragraph(Ink::Plain, 0, 0, &text)?;
     }
     Ok(())
 }
@@ -55,7 +56,7 @@ fn distributions(
     let mut table = Table::new(2, columns);
     for (name, op) in [("reads", &process.read), ("writes", &process.write)] {
         if op.count > 0 {
-            distribution(&mut table, name, "latency", Unit::Time, &op.latency_ns);
+            distribution(&mut table, name, "time", Unit::Time, &op.latency_ns);
             distribution(&mut table, "", "size", Unit::Bytes, &op.size_bytes);
         }
     }
@@ -67,12 +68,10 @@ fn distributions(
             distribution(&mut table, "", "size", Unit::Bytes, &stats.size_bytes);
         }
     }
-    for (name, files) in
-        [("files read", &process.file_size_read), ("files written", &process.file_size_written)]
-    {
-        if !files.is_empty() {
-            distribution(&mut table, name, "size", Unit::Bytes, files);
-        }
+    let files = [("read", &process.file_size_read), ("write", &process.file_size_written)];
+    for (index, (how, files)) in files.into_iter().filter(|(_, files)| !files.is_empty()).enumerate() {
+        let name = if index == 0 { "files" } else { "" };
+        distribution(&mut table, name, how, Unit::Bytes, files);
     }
     table.write(page)
 }

@@ -77,7 +77,7 @@ fn columns(wall_ns: u64) -> Vec<Column> {
     let time = format!("time / {}", units::duration(wall_ns));
     columns.push(Column::number("sum").under(&time));
     columns.push(Column::number("share").under(&time));
-    columns.push(Column::name("COMMAND LINE").shrinks_to(24).rank(9));
+    columns.push(Column::name("COMMAND LINE").shrinks_to(18).rank(9));
     columns
 }
 
@@ -123,11 +123,9 @@ fn apart(page: &mut Page, trace: &Trace) -> io::Result<()> {
     let items: Vec<_> = (kinds.into_iter())
         .filter(|(_, (reads, writes))| reads + writes > 0)
         .map(|(kind, (reads, writes))| {
-            format!(
-                "{kind} {}, {}",
-                units::counted(reads, "read", "reads"),
-                units::counted(writes, "write", "writes")
-            )
+            let side = |n: u64, one: &str, many: &str| (n > 0).then(|| units::counted(n, one, many));
+            let sides = [side(reads, "read", "reads"), side(writes, "write", "writes")];
+            format!("{kind} {}", sides.into_iter().flatten().collect::<Vec<_>>().join(", "))
         })
         .collect();
     if items.is_empty() { Ok(()) } else { page.flow("Not storage, left out above: ", "; ", &items) }

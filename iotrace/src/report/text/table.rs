@@ -16,7 +16,7 @@ pub struct Column {
     left: bool,
     /// Least width, for a column of names that may be cut.
     shrinks_to: Option<usize>,
-    /// The highest rank goes first when the page is too narrow; 0 stays.
+    /// The columns of the highest rank go first, together, when the page is too narrow; 0 stays.
     rank: u8,
 }
 
@@ -107,13 +107,21 @@ impl Table {
         });
     }
 
-    /// Cuts names, then drops columns, then cuts names to the bone, until the table fits `page` columns.
+    fn drop_rank(&mut self, rank: u8) {
+        for index in (0..self.columns.len()).rev() {
+            if self.columns[index].rank == rank {
+                self.drop(index);
+            }
+        }
+    }
+
+    /// Cuts names, the last column's first, then drops columns, then cuts names to the bone, until the table fits `page` columns.
     fn fit_to(&mut self, page: usize) -> Vec<usize> {
         loop {
             let mut widths = self.natural_widths();
             let total = self.indent + widths.iter().sum::<usize>() + GAP * (widths.len().saturating_sub(1));
             let mut over = total.saturating_sub(page);
-            for (width, column) in widths.iter_mut().zip(&self.columns) {
+            for (width, column) in widths.iter_mut().zip(&self.columns).rev() {
                 let give = column.shrinks_to.map_or(0, |least| width.saturating_sub(least)).min(over);
                 *width -= give;
                 over -= give;
@@ -121,9 +129,8 @@ impl Table {
             if over == 0 {
                 return widths;
             }
-            let droppable = (0..self.columns.len()).filter(|&i| self.columns[i].rank > 0);
-            match droppable.max_by_key(|&i| self.columns[i].rank) {
-                Some(index) => self.drop(index),
+            match self.columns.iter().map(|c| c.rank).max().filter(|&rank| rank > 0) {
+                Some(rank) => self.drop_rank(rank),
                 None => {
                     for (width, _) in
                         widths.iter_mut().zip(&self.columns).filter(|(_, c)| c.shrinks_to.is_some())

@@ -5,19 +5,26 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::ser::Formatter;
+
+use shape::{
+    Apart, BlockInfo, ByOp, Counts, Detail, DeviceInfo, DeviceName, Dist, Filter, OpInfo, Ops, Others,
+    OverheadInfo, ProbeInfo, ProcessInfo, ProgramInfo, Report, Targets, Tool, TraceInfo,
+};
 
 use super::errno;
 use super::escape::{printable, reversible};
 use super::rank;
 use crate::model::{ApartStats, BlockEntry, BlockOp, BlockStats, Device, Histogram, OpStats, Process, Trace};
 
+mod shape;
+
 /// Changes when a field changes its meaning or goes; new fields leave it alone.
 const SCHEMA_VERSION: u32 = 1;
 
-/// Writes `trace` as one line of JSON.
-pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
+/// Writes `trace` as one line of JSON. Wants a buffered writer of a known type: JSON is written a few bytes at a time.
+pub fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     let mut serializer = serde_json::Serializer::with_formatter(&mut *out, TerminalSafe);
     Report::of(trace).serialize(&mut serializer)?;
     out.write_all(b"\n")
@@ -28,6 +35,9 @@ struct TerminalSafe;
 
 impl Formatter for TerminalSafe {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        if fragment.bytes().all(|b| matches!(b, b' '..=b'~')) {
+            return writer.write_all(fragment.as_bytes());
+        }
         let mut plain_from = 0;
         for (at, c) in fragment.char_indices().filter(|&(_, c)| !printable(c)) {
             writer.write_all(&fragment.as_bytes()[plain_from..at])?;
@@ -38,209 +48,6 @@ impl Formatter for TerminalSafe {
         }
         writer.write_all(&fragment.as_bytes()[plain_from..])
     }
-}
-
-#[derive(Serialize)]
-struct Report<'a> {
-    schema_version: u32,
-    tool: Tool,
-    trace: TraceInfo<'a>,
-    probes: Vec<ProbeInfo<'a>>,
-    processes: Vec<ProcessInfo<'a>>,
-    others: Others<'a>,
-    devices: Vec<DeviceInfo<'a>>,
-    block: Counts,
-    lost: &'a BTreeMap<&'static str, u64>,
-    overhead: OverheadInfo<'a>,
-    notes: &'a [String],
-}
-
-#[derive(Serialize)]
-struct Tool {
-    name: &'static str,
-    version: &'static str,
-}
-
-#[derive(Serialize)]
-struct TraceInfo<'a> {
-    duration_ns: u64,
-    started_at: String,
-    kernel: &'a str,
-    hostname: &'a str,
-    command: Vec<String>,
-    targets: Targets<'a>,
-    filters: Vec<Filter<'a>>,
-}
-
-#[derive(Serialize)]
-struct Targets<'a> {
-    all: bool,
-    pids: &'a [u32],
-    cgroups: &'a [String],
-    follow: bool,
-}
-
-#[derive(Serialize)]
-struct Filter<'a> {
-    name: &'a str,
-    value: &'a str,
-}
-
-#[derive(Serialize)]
-struct ProbeInfo<'a> {
-    metric: &'a str,
-    variant: Option<&'a str>,
-    reason: &'a str,
-}
-
-#[derive(Serialize)]
-struct ProcessInfo<'a> {
-    pid: u32,
-    ns_pid: u32,
-    ppid: u32,
-    start_ns: u64,
-    comm: String,
-    cmdline: Vec<String>,
-    exited: bool,
-    kernel_thread: bool,
-    storage_ns: u64,
-    ops: Ops<'a>,
-    apart: BTreeMap<&'static str, Apart>,
-    block: ByOp,
-    block_detail: Vec<Detail<'a>>,
-    file_size: Dist,
-    file_size_read: Dist,
-    file_size_written: Dist,
-}
-
-#[derive(Serialize)]
-struct Ops<'a> {
-    read: OpInfo<'a>,
-    write: OpInfo<'a>,
-}
-
-#[derive(Serialize)]
-struct OpInfo<'a> {
-    count: u64,
-    bytes: u64,
-    error_count: u64,
-    errors: BTreeMap<std::borrow::Cow<'static, str>, u64>,
-    short: u64,
-    eof: u64,
-    forms: &'a BTreeMap<&'static str, u64>,
-    latency: Dist,
-    size: Dist,
-}
-
-#[derive(Serialize)]
-struct Apart {
-    reads: u64,
-    read_bytes: u64,
-    writes: u64,
-    write_bytes: u64,
-}
-
-#[derive(Serialize)]
-struct ByOp {
-    read: BlockInfo,
-    write: BlockInfo,
-    flush: BlockInfo,
-    discard: BlockInfo,
-}
-
-#[derive(Serialize)]
-struct BlockInfo {
-    count: u64,
-    bytes: u64,
-    errors: u64,
-    size: Dist,
-    queue: Dist,
-    device: Dist,
-    total: Dist,
-}
-
-#[derive(Serialize)]
-struct Detail<'a> {
-    device: DeviceName<'a>,
-    op: &'static str,
-    sync: bool,
-    meta: bool,
-    readahead: bool,
-    stats: BlockInfo,
-}
-
-#[derive(Serialize)]
-struct DeviceName<'a> {
-    /// `null` for a device the trace has no description of.
-    name: Option<&'a str>,
-    major: u32,
-    minor: u32,
-}
-
-#[derive(Serialize)]
-struct Others<'a> {
-    block: ByOp,
-    block_detail: Vec<Detail<'a>>,
-}
-
-#[derive(Serialize)]
-struct DeviceInfo<'a> {
-    name: &'a str,
-    major: u32,
-    minor: u32,
-    alias: Option<&'a str>,
-    rotational: Option<bool>,
-    scheduler: Option<&'a str>,
-    nr_requests: Option<u32>,
-    hardware_queues: Option<u32>,
-    issue_time_source: &'static str,
-    totals: ByOp,
-}
-
-#[derive(Serialize)]
-struct Counts {
-    started: u64,
-    issued: u64,
-    requeued: u64,
-    merged_bios: u64,
-    merged_requests: u64,
-    completed: u64,
-    errors: u64,
-    completed_without_start: u64,
-    abandoned: u64,
-    in_flight_at_end: u64,
-    flush_issued: u64,
-}
-
-#[derive(Serialize)]
-struct OverheadInfo<'a> {
-    programs: Vec<ProgramInfo<'a>>,
-    sampled_ns: u64,
-    user_cpu_ns: u64,
-    max_rss_bytes: u64,
-    map_bytes: u64,
-    attach_ns: u64,
-}
-
-#[derive(Serialize)]
-struct ProgramInfo<'a> {
-    name: &'a str,
-    run_count: u64,
-    run_time_ns: u64,
-}
-
-/// A histogram; quantiles are `null` when it is empty.
-#[derive(Serialize)]
-struct Dist {
-    count: u64,
-    sum: u64,
-    min: u64,
-    max: u64,
-    p50: Option<u64>,
-    p90: Option<u64>,
-    p99: Option<u64>,
-    p999: Option<u64>,
-    buckets: Vec<(u64, u64, u64)>,
 }
 
 impl Dist {
@@ -306,6 +113,18 @@ impl ByOp {
             flush: info(BlockOp::Flush),
             discard: info(BlockOp::Discard),
         }
+    }
+}
+
+/// The processes, each put into its shape when its turn comes: ten thousand of them at once are a lot of memory.
+pub struct Processes<'a> {
+    trace: &'a Trace,
+    names: Names<'a>,
+}
+
+impl Serialize for Processes<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(rank::by_storage_time(self.trace).into_iter().map(|p| self.names.process(p)))
     }
 }
 
@@ -380,11 +199,11 @@ impl<'a> Report<'a> {
             probes: (trace.probes.iter())
                 .map(|p| ProbeInfo { metric: &p.metric, variant: p.variant.as_deref(), reason: &p.reason })
                 .collect(),
-            processes: rank::by_storage_time(trace).into_iter().map(|p| names.process(p)).collect(),
             others: Others {
                 block: ByOp::of(&rank::by_op(&trace.others)),
                 block_detail: names.details(&trace.others),
             },
+            processes: Processes { trace, names },
             devices: trace.devices.iter().map(DeviceInfo::of).collect(),
             block: counts(trace),
             lost: &trace.lost,

@@ -1,0 +1,51 @@
+//! What the plans need to know of the kernel, taken from its types once.
+
+use std::collections::{HashMap, HashSet};
+
+use iotrace_common::config::Offsets;
+
+use super::plan::{Place, metrics};
+use crate::kernel::{btf::Btf, layout};
+
+/// Facts of the running kernel.
+pub struct Kernel {
+    /// Field offsets.
+    pub offsets: Offsets,
+    /// Tracepoints of the plans that exist, with the number of their arguments.
+    pub tracepoints: HashMap<&'static str, u32>,
+    /// Functions of the plans that exist, and `bpf_get_current_task_btf` if it does.
+    pub functions: HashSet<String>,
+    /// RQF_FLUSH_SEQ: a bit by number since 6.11, 1 << 4 before.
+    pub flush_sequence_flag: u32,
+}
+
+impl Kernel {
+    /// Reads the facts; the types themselves, several MB, are dropped.
+    pub fn of(btf: Btf) -> Self {
+        let mut kernel = Self {
+            offsets: layout::offsets(&btf),
+            tracepoints: HashMap::new(),
+            functions: HashSet::new(),
+            flush_sequence_flag: 1 << btf.enumerator("__RQF_FLUSH_SEQ").unwrap_or(4),
+        };
+        let mut function = |name: &str| {
+            if btf.has_function(name) {
+                kernel.functions.insert(name.to_owned());
+            }
+        };
+        function("bpf_get_current_task_btf");
+        for spec in metrics().iter().flat_map(|m| &m.variants).flat_map(|v| &v.programs) {
+            match &spec.place {
+                Place::TpBtf(name) => {
+                    if let Some(arity) = btf.tracepoint_arity(name) {
+                        kernel.tracepoints.insert(name, arity);
+                    }
+                }
+                Place::Fentry(names) | Place::Fexit(names) | Place::Kprobe(names) => {
+                    names.iter().for_each(|name| function(name));
+                }
+            }
+        }
+        kernel
+    }
+}

@@ -1,0 +1,128 @@
+//! `cargo xtask test`: every check and test in order. The last line counts the tests.
+
+use std::{
+    io::{IsTerminal as _, Write as _},
+    process::{Command, ExitCode},
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use iotrace_vm::Tally;
+
+use crate::{
+    paths,
+    process::{cargo, is_root, transcript},
+    setup::{self, Need},
+    vm::{self, Boot, Guest, SERIES},
+};
+
+/// Arguments of `cargo xtask test`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Leave the virtual machines out
+    #[arg(long)]
+    quick: bool,
+}
+
+/// Runs `cargo xtask test`.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let total = all(args).unwrap_or_else(|error| {
+        println!("error: {error:#}");
+        Tally::broken()
+    });
+    for skip in &total.skips {
+        println!("SKIP {skip}");
+    }
+    println!("{total}");
+    Ok(if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn all(args: &Args) -> Result<Tally> {
+    let mut total = Tally::default();
+    let needs: &[Need] =
+        if args.quick { &[Need::Build, Need::Test] } else { &[Need::Build, Need::Test, Need::Vm] };
+    setup::ensure(needs)?;
+    step(&mut total, "format", cargo().args(["fmt", "--all", "--check"]))?;
+    step(&mut total, "lints", cargo().args(["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"]))?;
+    step(&mut total, "lints, kernel side", &mut kernel_lints())?;
+    let built = step(&mut total, "build", &mut release_build())?;
+    step(&mut total, "unit tests", &mut unit_tests())?;
+    if built {
+        step(&mut total, "live tests", &mut live_tests())?;
+    }
+    if built && !args.quick {
+        total.add(&machines()?);
+    }
+    Ok(total)
+}
+
+fn release_build() -> Command {
+    let mut build = cargo();
+    build.args(["build", "--quiet", "--release", "-p", "iotrace", "-p", "iotrace-workload"]);
+    build
+}
+
+fn unit_tests() -> Command {
+    let mut test = cargo();
+    test.args(["test", "--quiet", "--no-fail-fast", "--workspace"]);
+    test.args(["--exclude", "iotrace-ebpf", "--exclude", "iotrace-live", "--", "--show-output"]);
+    test
+}
+
+fn live_tests() -> Command {
+    if !is_root() {
+        println!("not root: live tests that load kernel programs will skip themselves");
+    }
+    let mut test = cargo();
+    test.args(["test", "--quiet", "--no-fail-fast", "--release", "-p", "iotrace-live"]);
+    test.args(["--", "--test-threads=1", "--show-output"]);
+    for (variable, program) in [("IOTRACE_BIN", "iotrace"), ("IOTRACE_WORKLOAD", "iotrace-workload")] {
+        test.env(variable, paths::target().join("release").join(program));
+    }
+    test
+}
+
+/// clippy reads the kernel programs as if for the host: the distribution's Rust, which has `core` for BPF, has no clippy.
+fn kernel_lints() -> Command {
+    let mut clippy = cargo();
+    clippy.args(["clippy", "--quiet", "-p", "iotrace-ebpf", "--config", "profile.dev.panic='abort'"]);
+    clippy.arg("--target-dir").arg(paths::target().join("ebpf-lints")).args(["--", "-D", "warnings"]);
+    clippy.env("RUSTC_BOOTSTRAP", "1");
+    // As aya-build passes it: the registers of the traced machine.
+    clippy.env("RUSTFLAGS", format!("--cfg=bpf_target_arch=\"{}\"", std::env::consts::ARCH));
+    clippy
+}
+
+/// The whole matrix, and one kernel without BTF.
+fn machines() -> Result<Tally> {
+    let start = Instant::now();
+    let guest = Guest::build()?;
+    println!("{:<20} {:6.1} s", "programs for VMs", start.elapsed().as_secs_f64());
+    let boot =
+        |series, no_btf| Boot { series, no_btf, timeout: Duration::from_secs(240), filter: Vec::new() };
+    let mut boots: Vec<Boot> = SERIES.iter().map(|series| boot(series.name, false)).collect();
+    boots.push(boot("6.1", true));
+    Ok(vm::matrix(&boots, &guest, 2, false))
+}
+
+/// Runs one step, prints a line about it, and what it printed if it failed. Returns whether it succeeded.
+fn step(total: &mut Tally, name: &str, command: &mut Command) -> Result<bool> {
+    if std::io::stdout().is_terminal() {
+        print!("{name:<20} ...\r");
+        std::io::stdout().flush()?;
+    }
+    let start = Instant::now();
+    let transcript = transcript(command)?;
+    let mut tally = Tally::default();
+    transcript.text.lines().for_each(|line| tally.feed(line));
+    let counts = if tally == Tally::default() { String::new() } else { format!("  {tally}") };
+    let verdict = if transcript.success { "" } else { "  FAILED" };
+    println!("{name:<20} {:6.1} s{counts}{verdict}", start.elapsed().as_secs_f64());
+    if !transcript.success {
+        println!("{}", transcript.text);
+        // A step that broke off counts, even if every test it came to had passed.
+        tally.failed = tally.failed.max(1);
+    }
+    total.add(&tally);
+    Ok(transcript.success)
+}
