@@ -63,6 +63,10 @@ fn attach(args: &AttachArgs) -> anyhow::Result<()> {
     let mut session = Session::start(selection, &find(), common.self_stats).map_err(explained)?;
     // What was forked while the probes were being attached.
     session.add_targets(&find());
+    if !common.quiet {
+        let end = if args.duration.is_some() { "" } else { "; Ctrl-C ends the trace and prints the report" };
+        complain(&format!("tracing {}{end}", described(args)));
+    }
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         let signals = Signals::open()?;
@@ -97,6 +101,16 @@ fn pids(args: &AttachArgs) -> Vec<u32> {
     pids.sort_unstable();
     pids.dedup();
     pids
+}
+
+/// What is traced, for the line that says that tracing has begun.
+fn described(args: &AttachArgs) -> String {
+    if args.all {
+        return "every process".into();
+    }
+    let pids = args.pids.iter().map(|pid| format!("pid {pid}"));
+    let cgroups = args.cgroups.iter().map(|path| format!("cgroup {}", path.display()));
+    pids.chain(cgroups).collect::<Vec<_>>().join(", ")
 }
 
 /// The error with its causes.
