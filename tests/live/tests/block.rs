@@ -196,7 +196,8 @@ fn small_files_read_cold_come_from_the_device_once() {
     for worker in report.named("pt_data_worker") {
         let (_, bytes) = on_disk(&worker, &disk, "read");
         let (files, sizes) = (worker.num("/file_size/count"), worker.num("/file_size/sum"));
-        assert!(bytes >= sizes, "{bytes} bytes from the device for {sizes} of files");
+        let seen = bytes >= sizes || report.block("in_flight_at_end") > 0;
+        assert!(seen, "{bytes} bytes from the device for {sizes} of files: {}", report.0["block"]);
         assert!(bytes <= sizes + files * 4096, "{bytes} bytes from the device for {sizes} in {files} files");
     }
     assert_eq!(report.named("pt_data_worker").len(), 4);
