@@ -176,18 +176,19 @@ impl Config {
 /// What changes while a trace runs. Generation of the target set: per-CPU caches made under another sum are stale. Two counters, one a writer.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-pub struct Generation {
+pub struct RunState {
     /// Bumped by the programs when a target thread appears or ends.
     pub kernel: u64,
     /// Bumped by the loader when it adds targets.
     pub user: u64,
     /// iotrace's own process, never traced.
     pub own_tgid: u32,
-    /// Padding.
-    pub _pad: u32,
+    /// 1: calls and requests that begin now are counted. Set when everything is attached, cleared before anything is
+    /// detached, so that what is seen to begin is seen to end.
+    pub counting: u32,
 }
 
 const _: () = assert!(size_of::<Offsets>() == 4 * OFFSET_COUNT);
 const _: () = assert!(size_of::<Config>() == 64 + 16 * COMM_FILTERS);
 
-crate::pod!(Offsets, Config, Generation);
+crate::pod!(Offsets, Config, RunState);

@@ -8,7 +8,7 @@ use std::{
 use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel, include_bytes_aligned, maps::CgroupArray};
 use iotrace_common::{
     block::DeviceLayout,
-    config::{Config, Generation, Offsets},
+    config::{Config, Offsets, RunState},
     process::Target,
 };
 
@@ -36,7 +36,7 @@ const THREAD_SLOTS: (u32, u32) = (4096, 32_768);
 const BLOCK_SETS: (u32, u32) = (2048, 8192);
 /// Ring buffer, with named targets and with `-a`, where every process of the system may be told of at once: 10 000
 /// records of 320 bytes in one drain interval.
-const RING_BYTES: (u32, u32) = (4 << 20, 16 << 20);
+const RING_BYTES: (u32, u32) = (4 << 20, 8 << 20);
 /// Entries of the array of requests in flight: 48 bytes each.
 const IN_FLIGHT_LIMIT: u32 = 1 << 18;
 
@@ -85,9 +85,7 @@ pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError
     let btf = Btf::from_sys_fs()?;
     let pids = Pids::new(&mut ebpf, &btf);
     let own_tgid = pids.to_host(std::process::id()).unwrap_or(0);
-    maps.generation
-        .set(0, Generation { own_tgid, ..Generation::default() }, 0)
-        .map_err(named("GENERATION"))?;
+    maps.run_state.set(0, RunState { own_tgid, ..RunState::default() }, 0).map_err(named("RUN_STATE"))?;
     for &pid in targets {
         match pids.to_host(pid) {
             Some(tgid) => maps.targets.insert(tgid, Target::default(), 0).map_err(named("TARGETS"))?,

@@ -3,10 +3,7 @@
 
 use std::{collections::HashMap, fs, io::Read as _};
 
-use aya::{
-    Btf, Ebpf,
-    programs::{Iter, Program},
-};
+use aya::{Btf, Ebpf, programs::Program};
 
 use super::procfs;
 use crate::probes::attach;

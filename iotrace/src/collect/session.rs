@@ -9,7 +9,7 @@ use std::{
 
 use aya::programs::Program;
 use iotrace_common::{
-    config::Generation,
+    config::RunState,
     event::ARGS_BYTES,
     process::{OTHERS, Target, tgid_of},
     thread::ThreadSlot,
@@ -35,6 +35,20 @@ use crate::{
 /// How often the ring buffer is drained. At 20 000 records a second a quarter of it fills meanwhile.
 pub const DRAIN_INTERVAL: Duration = Duration::from_millis(50);
 
+/// So many records in one drain, and the next comes after [`HURRY`].
+const MANY_RECORDS: usize = 1000;
+/// Pause between drains under pressure.
+pub const HURRY: Duration = Duration::from_millis(5);
+
+/// How full the ring buffer was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pressure {
+    /// As usual.
+    Low,
+    /// Filling: drain again soon.
+    High,
+}
+
 /// What belongs to a process stays in the kernel's maps this long after its end: the last references to its files are
 /// dropped, and its last writes complete, after its exit is told.
 const GRACE: Duration = Duration::from_secs(1);
@@ -52,6 +66,7 @@ pub struct Session {
     undecoded: u64,
     user_generation: u64,
     sampler: cost::Sampler,
+    self_stats: SelfStats,
     began: Instant,
     started_at_unix_ns: u64,
     cpu_at_start_ns: u64,
@@ -85,7 +100,8 @@ impl Session {
             others: Vec::new(),
             undecoded: 0,
             user_generation: 0,
-            sampler: cost::Sampler::start(self_stats),
+            sampler: cost::Sampler::start(SelfStats::Off),
+            self_stats,
             began: Instant::now(),
             started_at_unix_ns: clock::unix_ns(),
             cpu_at_start_ns: cost::own_cpu_ns(),
@@ -93,6 +109,26 @@ impl Session {
         };
         pids.iter().for_each(|&pid| session.expect(pid));
         Ok(session)
+    }
+
+    /// Begins to count. Everything is attached, and what was forked meanwhile has been added.
+    pub fn begin(&mut self) {
+        self.set_state(|state| state.counting = 1);
+        self.began = Instant::now();
+        self.started_at_unix_ns = clock::unix_ns();
+        self.cpu_at_start_ns = cost::own_cpu_ns();
+        self.sampler = cost::Sampler::start(self.self_stats);
+    }
+
+    fn set_state(&mut self, change: impl Fn(&mut RunState)) {
+        // The kernel's own counter may move between reading and writing: ours moves with every change, and the sum is
+        // what makes caches stale.
+        if let Ok(mut state) = self.loaded.maps.run_state.get(&0, 0) {
+            change(&mut state);
+            self.user_generation += 1;
+            state.user = self.user_generation << 8;
+            let _ = self.loaded.maps.run_state.set(0, state, 0);
+        }
     }
 
     /// What was attached how.
@@ -116,19 +152,9 @@ impl Session {
             }
         }
         if added > 0 {
-            self.user_generation += 1;
-            self.publish_generation();
+            self.set_state(|_| ());
         }
         added
-    }
-
-    fn publish_generation(&mut self) {
-        // The kernel's counter may move between reading and writing; any change of the sum makes caches stale, and a
-        // lost bump of theirs is made up by ours.
-        if let Ok(state) = self.loaded.maps.generation.get(&0, 0) {
-            let user = self.user_generation << 8;
-            let _ = self.loaded.maps.generation.set(0, Generation { user, ..state }, 0);
-        }
     }
 
     fn expect(&mut self, pid: u32) {
@@ -147,10 +173,10 @@ impl Session {
         }
     }
 
-    /// Drains records; to be called every [`DRAIN_INTERVAL`].
-    pub fn tick(&mut self) {
+    /// Drains records; to be called every [`DRAIN_INTERVAL`], or sooner when it says so.
+    pub fn tick(&mut self) -> Pressure {
         self.sampler.tick();
-        self.drain();
+        let pressure = if self.drain() > MANY_RECORDS { Pressure::High } else { Pressure::Low };
         if !self.selection.cgroups.is_empty() {
             let cgroups = self.selection.cgroups.clone();
             let members: Vec<_> = cgroups
@@ -163,15 +189,20 @@ impl Session {
             self.clean_up();
             self.last_cleanup = Instant::now();
         }
+        pressure
     }
 
-    fn drain(&mut self) {
+    /// Returns the number of records.
+    fn drain(&mut self) -> usize {
+        let mut records = 0;
         while let Some(event) = self.loaded.maps.events.next().map(|record| events::decode(&record)) {
+            records += 1;
             match event {
                 Some(event) => self.apply(event),
                 None => self.undecoded += 1,
             }
         }
+        records
     }
 
     fn apply(&mut self, event: Event) {
@@ -277,6 +308,7 @@ impl Session {
 
     /// Detaches and adds everything up.
     pub fn finish(mut self, mut meta: Meta) -> Trace {
+        self.set_state(|state| state.counting = 0);
         meta.duration_ns = self.began.elapsed().as_nanos() as u64;
         meta.started_at_unix_ns = self.started_at_unix_ns;
         let user_cpu_ns = cost::own_cpu_ns() - self.cpu_at_start_ns;
