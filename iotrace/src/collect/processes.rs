@@ -22,7 +22,10 @@ struct File {
 /// Processes by key.
 #[derive(Default)]
 pub struct Processes {
-    table: HashMap<u64, Process>,
+    /// In the order seen; handed to the trace as it is, so that 10 000 processes are never held twice.
+    list: Vec<Process>,
+    /// Place in `list` by key.
+    places: HashMap<u64, u32>,
     /// Key of the process that has a tgid now.
     current: HashMap<u32, u64>,
     /// By (process, inode number, device).
@@ -32,29 +35,34 @@ pub struct Processes {
 impl Processes {
     /// The process of a key, made with what the key says when it is new (its record was lost).
     pub fn entry(&mut self, key: u64) -> &mut Process {
-        self.table.entry(key).or_insert_with(|| Process { pid: tgid_of(key), ..Process::default() })
+        let list = &mut self.list;
+        let place = *self.places.entry(key).or_insert_with(|| {
+            list.push(Process { pid: tgid_of(key), ..Process::default() });
+            list.len() as u32 - 1
+        });
+        &mut self.list[place as usize]
     }
 
     /// Number of processes known.
     pub fn len(&self) -> usize {
-        self.table.len()
+        self.list.len()
     }
 
     /// Is none known?
     pub fn is_empty(&self) -> bool {
-        self.table.is_empty()
+        self.list.is_empty()
     }
 
     /// Does any user process known here still live?
     pub fn any_alive(&self) -> bool {
-        self.table.values().any(|p| !p.exited && !p.kernel_thread)
+        self.list.iter().any(|p| !p.exited && !p.kernel_thread)
     }
 
     /// A process was seen, by the kernel side or in /proc.
     pub fn seen(&mut self, key: u64, seen: Process, exec: bool) {
         // A fork has its parent's arguments until it executes another program.
-        let inherited = self.current.get(&seen.ppid).and_then(|parent| self.table.get(parent));
-        let inherited = inherited.map(|parent| parent.cmdline.clone()).unwrap_or_default();
+        let inherited = self.current.get(&seen.ppid).and_then(|parent| self.places.get(parent));
+        let inherited = inherited.map(|&place| self.list[place as usize].cmdline.clone()).unwrap_or_default();
         self.current.insert(seen.pid, key);
         let process = self.entry(key);
         process.ns_pid = seen.ns_pid;
@@ -121,7 +129,8 @@ impl Processes {
     /// iotrace's own pid namespace. Kernel threads that did nothing are left out.
     pub fn finish(mut self, own_pid: impl Fn(u32) -> Option<u32>) -> Vec<Process> {
         for (&(key, _, _), file) in &self.files {
-            if let Some(process) = self.table.get_mut(&key) {
+            if let Some(&place) = self.places.get(&key) {
+                let process = &mut self.list[place as usize];
                 process.file_size.record(file.size);
                 for (op, histogram) in
                     [&mut process.file_size_read, &mut process.file_size_written].into_iter().enumerate()
@@ -132,7 +141,7 @@ impl Processes {
                 }
             }
         }
-        let mut processes: Vec<_> = self.table.into_values().collect();
+        let mut processes = self.list;
         processes.retain(|p| !p.kernel_thread || !p.block.is_empty());
         for process in processes.iter_mut().filter(|p| !p.exited) {
             let Some(pid) = own_pid(process.pid) else { continue };
