@@ -114,8 +114,8 @@ pub const SYSCALL_TABLE: usize = 512;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Config {
-    /// iotrace's own process, never traced.
-    pub own_tgid: u32,
+    /// Inode number of iotrace's own pid namespace.
+    pub pid_namespace: u32,
     /// 1: every process is a target.
     pub trace_all: u32,
     /// 1: children of targets become targets.
@@ -153,7 +153,7 @@ pub struct Config {
 impl Config {
     /// Everything off.
     pub const OFF: Self = Self {
-        own_tgid: 0,
+        pid_namespace: 0,
         trace_all: 0,
         follow: 1,
         cgroup_count: 0,
@@ -173,17 +173,22 @@ impl Config {
     };
 }
 
-/// Generation of the target set: per-CPU caches made under another sum are stale. Two counters, one a writer.
+/// What changes while a trace runs. Generation of the target set: per-CPU caches made under another sum are stale. Two counters, one a writer.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-pub struct Generation {
+pub struct RunState {
     /// Bumped by the programs when a target thread appears or ends.
     pub kernel: u64,
     /// Bumped by the loader when it adds targets.
     pub user: u64,
+    /// iotrace's own process, never traced.
+    pub own_tgid: u32,
+    /// 1: calls and requests that begin now are counted. Set when everything is attached, cleared before anything is
+    /// detached, so that what is seen to begin is seen to end.
+    pub counting: u32,
 }
 
 const _: () = assert!(size_of::<Offsets>() == 4 * OFFSET_COUNT);
 const _: () = assert!(size_of::<Config>() == 64 + 16 * COMM_FILTERS);
 
-crate::pod!(Offsets, Config, Generation);
+crate::pod!(Offsets, Config, RunState);

@@ -20,7 +20,7 @@ use crate::{
         BLOCK_SETS, BLOCK_STATS, DEVICES, FREE_SETS, IN_FLIGHT, IN_FLIGHT_OVERFLOW, LAST_SET, QUEUES, tally,
     },
     mem::{atomic_add, bounded_bucket, config, field, offset, shared_max},
-    target::current_owner,
+    target::{counting, current_owner},
 };
 
 // Bits of request.cmd_flags: an operation in the low 8, then flags (enum req_flag_bits, unchanged 4.10..6.18).
@@ -244,7 +244,8 @@ fn start<const TYPED: bool>(rq: u64) {
 #[inline(always)]
 fn selected(queue: &QueueEntry, cmd_flags: u32, data_len: u32) -> Option<(u32, u8)> {
     let (op, flags) = kind_of(cmd_flags, data_len)?;
-    let wanted = config!(block_op_mask) & (1 << op) != 0
+    let wanted = counting()
+        && config!(block_op_mask) & (1 << op) != 0
         && (config!(device_filter) == 0 || queue.layout.selected == 1)
         && (config!(comm_count) == 0 || crate::rw::comm_selected());
     wanted.then_some((op, flags))
@@ -270,6 +271,9 @@ fn end_unseen(in_flight: *mut InFlight) {
     unsafe {
         if let Some(slot) = BLOCK_STATS.get_ptr_mut((*in_flight).stats) {
             add(&raw mut (*slot).size, (*in_flight).bytes as u64);
+            if (*in_flight).issue_ns != 0 {
+                add(&raw mut (*slot).queue, (*in_flight).issue_ns.saturating_sub((*in_flight).start_ns));
+            }
         }
     }
     tally!(block_ended_unseen);
@@ -347,7 +351,7 @@ fn complete(rq: u64, error: u32, bytes: u32) {
 #[inline(always)]
 fn unmatched(rq: u64) {
     let op = field::<true, u32>(rq, offset!(rq_cmd_flags)) & REQ_OP_MASK;
-    if op < REQ_OP_DRV_IN && op != REQ_OP_FLUSH {
+    if counting() && op < REQ_OP_DRV_IN && op != REQ_OP_FLUSH {
         tally!(block_completed_without_start);
     }
 }

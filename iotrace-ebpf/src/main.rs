@@ -8,6 +8,7 @@
 
 mod block;
 mod file;
+mod iter;
 mod maps;
 mod mem;
 mod process;

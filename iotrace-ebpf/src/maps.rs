@@ -6,7 +6,7 @@ use aya_ebpf::{
 };
 use iotrace_common::{
     block::{BlockKey, BlockSlot, DeviceLayout, InFlight, QUEUE_IDS, QueueEntry},
-    config::Generation,
+    config::RunState,
     process::Target,
     tally::Tally,
     thread::{ErrnoKey, FileKey, ThreadSlot},
@@ -18,9 +18,9 @@ pub static TARGETS: HashMap<u32, Target> = HashMap::with_max_entries(65_536, 0);
 /// cgroups whose processes are targets (version 2 only).
 #[map]
 pub static CGROUPS: CgroupArray = CgroupArray::with_max_entries(8, 0);
-/// See [`Generation`].
+/// See [`RunState`].
 #[map]
-pub static GENERATION: Array<Generation> = Array::with_max_entries(1, 0);
+pub static RUN_STATE: Array<RunState> = Array::with_max_entries(1, 0);
 /// Last thread seen on this CPU: see `target::Cached`.
 #[map]
 pub static THREAD_CACHE: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);

@@ -21,7 +21,7 @@ use crate::{
     file::{iovec_bytes, resolve, size_now},
     maps::{DEVICE_FILTER, ERRNOS, EVENTS, FILES_SEEN, NO_WAKEUP, tally},
     mem::{atomic_add, bounded_bucket, config, load},
-    target::current_slot,
+    target::{counting, current_slot},
 };
 
 /// Form by system call number of the running architecture; set by the loader.
@@ -121,6 +121,9 @@ const WRITE: usize = OP_WRITE as usize;
 #[inline(always)]
 fn enter(form: u8, regs: u64) {
     let Some(slot) = current_slot() else { return };
+    if !counting() {
+        return;
+    }
     if config!(comm_count) != 0 && !comm_selected() {
         return;
     }

@@ -13,7 +13,7 @@ use iotrace_common::{
 };
 
 use crate::{
-    maps::{CGROUPS, FREE_SLOTS, GENERATION, TARGETS, THREAD_CACHE, THREAD_SLOTS, THREADS, tally},
+    maps::{CGROUPS, FREE_SLOTS, RUN_STATE, TARGETS, THREAD_CACHE, THREAD_SLOTS, THREADS, tally},
     mem::{config, load, offset, probe},
     process::announce,
 };
@@ -37,10 +37,17 @@ pub fn task_field<T: Copy + Default>(base: u64, offset: u32) -> T {
     if config!(task_btf) == 1 { load(base, offset) } else { probe(base, offset).unwrap_or_default() }
 }
 
+/// Is the trace on? See [`iotrace_common::config::RunState::counting`].
+#[inline(always)]
+pub fn counting() -> bool {
+    // SAFETY: a map value; written by user space, hence volatile.
+    RUN_STATE.get(0).is_some_and(|state| unsafe { core::ptr::read_volatile(&raw const state.counting) } == 1)
+}
+
 #[inline(always)]
 fn generation() -> u64 {
     // Loads of a single-entry array compile to two loads.
-    match GENERATION.get(0) {
+    match RUN_STATE.get(0) {
         // SAFETY: a map value; written by others, hence volatile.
         Some(g) => unsafe {
             let kernel = core::ptr::read_volatile(&raw const g.kernel);
@@ -116,7 +123,7 @@ fn find_slot(pid_tgid: u64) -> u64 {
 /// (`-a`, a cgroup).
 #[inline(always)]
 pub fn current_process(tgid: u32, register: bool) -> u64 {
-    if tgid == config!(own_tgid) {
+    if RUN_STATE.get(0).is_some_and(|state| state.own_tgid == tgid) {
         return process::OTHERS;
     }
     let found = TARGETS.get_ptr_mut(tgid);
@@ -190,7 +197,7 @@ fn kernel_thread(tgid: u32) -> u64 {
 /// Makes every per-CPU cache stale.
 #[inline(always)]
 pub fn bump_generation() {
-    if let Some(g) = GENERATION.get_ptr_mut(0) {
+    if let Some(g) = RUN_STATE.get_ptr_mut(0) {
         // SAFETY: a field of a map value.
         crate::mem::atomic_add(unsafe { &raw mut (*g).kernel }, 1);
     }

@@ -57,6 +57,17 @@ pub enum StartError {
         /// Why.
         reason: &'static str,
     },
+    /// Pids cannot be translated.
+    #[error(
+        "iotrace runs in a pid namespace of its own and this kernel does not let it find pid {pid} outside ({reason}): \
+         run it in the host's pid namespace (`docker run --pid=host`, `hostPID: true`)"
+    )]
+    NoTranslation {
+        /// Pid as given.
+        pid: u32,
+        /// Why.
+        reason: String,
+    },
     /// No such device.
     #[error("no block device `{name}` here; there are: {known}")]
     NoSuchDevice {

@@ -8,13 +8,14 @@ use std::{
 use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel, include_bytes_aligned, maps::CgroupArray};
 use iotrace_common::{
     block::DeviceLayout,
-    config::{Config, Offsets},
+    config::{Config, Offsets, RunState},
     process::Target,
 };
 
 use super::{
     error::StartError,
     maps::{Maps, named},
+    pids::{self, Pids},
     procfs,
     selection::Selection,
     totals::kernel_number,
@@ -33,6 +34,9 @@ use crate::{
 const THREAD_SLOTS: (u32, u32) = (4096, 32_768);
 /// Sets of block statistics, with named targets and with `-a`.
 const BLOCK_SETS: (u32, u32) = (2048, 8192);
+/// Ring buffer, with named targets and with `-a`, where every process of the system may be told of at once: 10 000
+/// records of 320 bytes in one drain interval.
+const RING_BYTES: (u32, u32) = (4 << 20, 8 << 20);
 /// Entries of the array of requests in flight: 48 bytes each.
 const IN_FLIGHT_LIMIT: u32 = 1 << 18;
 
@@ -42,6 +46,8 @@ pub struct Loaded {
     pub ebpf: Ebpf,
     /// Maps.
     pub maps: Maps,
+    /// Pids here and in the initial namespace.
+    pub pids: Pids,
     /// What was attached how.
     pub probes: Vec<Probe>,
     /// Disks as they were at the start.
@@ -50,7 +56,7 @@ pub struct Loaded {
     pub attach_time: Duration,
 }
 
-/// Loads and attaches. `targets` are tgids in the initial pid namespace.
+/// Loads and attaches. `targets` are pids of iotrace's own namespace.
 pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError> {
     let began = Instant::now();
     let kernel = Kernel::of(btf::Btf::of_kernel()?);
@@ -76,17 +82,27 @@ pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError
     for &number in &selection.device_numbers {
         maps.device_filter.insert(kernel_number(number), 1, 0).map_err(named("DEVICE_FILTER"))?;
     }
-    for &tgid in targets {
-        maps.targets.insert(tgid, Target::default(), 0).map_err(named("TARGETS"))?;
-    }
-
     let btf = Btf::from_sys_fs()?;
+    let pids = Pids::new(&mut ebpf, &btf);
+    let own_tgid = pids.to_host(std::process::id()).unwrap_or(0);
+    maps.run_state.set(0, RunState { own_tgid, ..RunState::default() }, 0).map_err(named("RUN_STATE"))?;
+    for &pid in targets {
+        match pids.to_host(pid) {
+            Some(tgid) => maps.targets.insert(tgid, Target::default(), 0).map_err(named("TARGETS"))?,
+            // One of the user's own, not a descendant that ended meanwhile.
+            None if selection.targets.pids.contains(&pid) => {
+                let reason = pids.refusal().unwrap_or("it is not among the kernel's processes").to_owned();
+                return Err(StartError::NoTranslation { pid, reason });
+            }
+            None => {}
+        }
+    }
     let metrics = plan::metrics();
     let probes: Vec<_> =
         metrics.iter().map(|metric| attach::attach_metric(&mut ebpf, metric, &kernel, &btf)).collect();
     drop(btf);
     give_back_memory();
-    Ok(Loaded { ebpf, maps, probes, disks, attach_time: began.elapsed() })
+    Ok(Loaded { ebpf, maps, pids, probes, disks, attach_time: began.elapsed() })
 }
 
 /// The first required metric that could not be attached.
@@ -122,6 +138,7 @@ fn open(
         .map_max_entries("BLOCK_STATS", sets)
         .map_max_entries("FREE_SETS", sets)
         .map_max_entries("IN_FLIGHT", in_flight)
+        .map_max_entries("EVENTS", if selection.targets.all { RING_BYTES.1 } else { RING_BYTES.0 })
         .btf(None)
         .load(include_bytes_aligned!(concat!(env!("OUT_DIR"), "/iotrace-ebpf")))
         .map_err(StartError::from_load)
@@ -141,7 +158,7 @@ fn config(selection: &Selection, kernel: &Kernel) -> Config {
     let request =
         |tracepoint| kernel.tracepoints.get(tracepoint).map_or(0, |arity| arity.saturating_sub(1).min(1));
     let mut config = Config {
-        own_tgid: std::process::id(),
+        pid_namespace: pids::own_namespace().unwrap_or(0),
         trace_all: selection.targets.all.into(),
         follow: selection.targets.follow.into(),
         cgroup_count: selection.cgroups.len().min(8) as u32,

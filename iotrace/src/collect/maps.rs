@@ -6,7 +6,7 @@ use aya::{
 };
 use iotrace_common::{
     block::{BlockKey, BlockSlot, DeviceLayout},
-    config::Generation,
+    config::RunState,
     process::Target,
     tally::Tally,
     thread::{ErrnoKey, ThreadSlot},
@@ -33,8 +33,8 @@ macro_rules! maps {
 maps! {
     /// Targets by tgid.
     targets: HashMap<MapData, u32, Target> = "TARGETS",
-    /// Bumped when targets are added.
-    generation: Array<MapData, Generation> = "GENERATION",
+    /// What changes while a trace runs.
+    run_state: Array<MapData, RunState> = "RUN_STATE",
     /// Slot by thread id.
     threads: HashMap<MapData, u32, u32> = "THREADS",
     /// Slots.

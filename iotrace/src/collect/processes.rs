@@ -22,7 +22,10 @@ struct File {
 /// Processes by key.
 #[derive(Default)]
 pub struct Processes {
-    table: HashMap<u64, Process>,
+    /// In the order seen; handed to the trace as it is, so that 10 000 processes are never held twice.
+    list: Vec<Process>,
+    /// Place in `list` by key.
+    places: HashMap<u64, u32>,
     /// Key of the process that has a tgid now.
     current: HashMap<u32, u64>,
     /// By (process, inode number, device).
@@ -32,29 +35,34 @@ pub struct Processes {
 impl Processes {
     /// The process of a key, made with what the key says when it is new (its record was lost).
     pub fn entry(&mut self, key: u64) -> &mut Process {
-        self.table.entry(key).or_insert_with(|| Process { pid: tgid_of(key), ..Process::default() })
+        let list = &mut self.list;
+        let place = *self.places.entry(key).or_insert_with(|| {
+            list.push(Process { pid: tgid_of(key), ..Process::default() });
+            list.len() as u32 - 1
+        });
+        &mut self.list[place as usize]
     }
 
     /// Number of processes known.
     pub fn len(&self) -> usize {
-        self.table.len()
+        self.list.len()
     }
 
     /// Is none known?
     pub fn is_empty(&self) -> bool {
-        self.table.is_empty()
+        self.list.is_empty()
     }
 
     /// Does any user process known here still live?
     pub fn any_alive(&self) -> bool {
-        self.table.values().any(|p| !p.exited && !p.kernel_thread)
+        self.list.iter().any(|p| !p.exited && !p.kernel_thread)
     }
 
     /// A process was seen, by the kernel side or in /proc.
     pub fn seen(&mut self, key: u64, seen: Process, exec: bool) {
         // A fork has its parent's arguments until it executes another program.
-        let inherited = self.current.get(&seen.ppid).and_then(|parent| self.table.get(parent));
-        let inherited = inherited.map(|parent| parent.cmdline.clone()).unwrap_or_default();
+        let inherited = self.current.get(&seen.ppid).and_then(|parent| self.places.get(parent));
+        let inherited = inherited.map(|&place| self.list[place as usize].cmdline.clone()).unwrap_or_default();
         self.current.insert(seen.pid, key);
         let process = self.entry(key);
         process.ns_pid = seen.ns_pid;
@@ -117,11 +125,12 @@ impl Processes {
         add_block(&mut self.entry(key).block, entry);
     }
 
-    /// Everything, with file sizes as distributions and names as they are now. Kernel threads that did nothing are
-    /// left out.
-    pub fn finish(mut self) -> Vec<Process> {
+    /// Everything, with file sizes as distributions and names as they are now, for processes that `own_pid` finds in
+    /// iotrace's own pid namespace. Kernel threads that did nothing are left out.
+    pub fn finish(mut self, own_pid: impl Fn(u32) -> Option<u32>) -> Vec<Process> {
         for (&(key, _, _), file) in &self.files {
-            if let Some(process) = self.table.get_mut(&key) {
+            if let Some(&place) = self.places.get(&key) {
+                let process = &mut self.list[place as usize];
                 process.file_size.record(file.size);
                 for (op, histogram) in
                     [&mut process.file_size_read, &mut process.file_size_written].into_iter().enumerate()
@@ -132,16 +141,16 @@ impl Processes {
                 }
             }
         }
-        let in_initial_namespace = procfs::in_initial_pid_namespace();
-        let mut processes: Vec<_> = self.table.into_values().collect();
+        let mut processes = self.list;
         processes.retain(|p| !p.kernel_thread || !p.block.is_empty());
-        for process in processes.iter_mut().filter(|p| in_initial_namespace && !p.exited) {
+        for process in processes.iter_mut().filter(|p| !p.exited) {
+            let Some(pid) = own_pid(process.pid) else { continue };
             // prctl(PR_SET_NAME) changes a name without a hook of ours.
-            if let Some(comm) = procfs::comm(process.pid) {
+            if let Some(comm) = procfs::comm(pid) {
                 process.comm = comm;
             }
             if !process.kernel_thread {
-                let cmdline = procfs::cmdline(process.pid);
+                let cmdline = procfs::cmdline(pid);
                 if !cmdline.is_empty() {
                     process.cmdline = cmdline;
                 }
@@ -197,7 +206,7 @@ mod tests {
         processes.seen(first, named(100, 1, b"cat"), false);
         processes.exited(first, Vec::new());
         processes.seen(second, named(100, 1, b"dd"), false);
-        let mut all = processes.finish();
+        let mut all = processes.finish(|_| None);
         all.sort_by(|a, b| a.comm.cmp(&b.comm));
         assert_eq!(all.len(), 2);
         assert_eq!((all[0].comm.as_slice(), all[0].exited), (&b"cat"[..], true));
@@ -211,7 +220,7 @@ mod tests {
         let pid = parent.pid;
         processes.seen(key(pid, 1 << 30), parent, false);
         processes.seen(key(pid - 1, 1 << 31), named(pid - 1, pid, b"python"), false);
-        assert!(processes.finish().iter().all(|p| p.cmdline == [b"python".to_vec()]));
+        assert!(processes.finish(|_| None).iter().all(|p| p.cmdline == [b"python".to_vec()]));
     }
 
     #[test]
@@ -222,7 +231,7 @@ mod tests {
             processes.entry(process);
             processes.file(process, op, 7, ino, size);
         }
-        let mut all = processes.finish();
+        let mut all = processes.finish(|_| None);
         all.sort_by_key(|p| p.pid);
         assert_eq!((all[0].file_size.count, all[0].file_size.sum), (2, 4196));
         assert_eq!((all[0].file_size_read.count, all[0].file_size_written.count), (2, 1));

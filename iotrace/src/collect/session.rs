@@ -9,7 +9,7 @@ use std::{
 
 use aya::programs::Program;
 use iotrace_common::{
-    config::Generation,
+    config::RunState,
     event::ARGS_BYTES,
     process::{OTHERS, Target, tgid_of},
     thread::ThreadSlot,
@@ -35,6 +35,20 @@ use crate::{
 /// How often the ring buffer is drained. At 20 000 records a second a quarter of it fills meanwhile.
 pub const DRAIN_INTERVAL: Duration = Duration::from_millis(50);
 
+/// So many records in one drain, and the next comes after [`HURRY`].
+const MANY_RECORDS: usize = 1000;
+/// Pause between drains under pressure.
+pub const HURRY: Duration = Duration::from_millis(5);
+
+/// How full the ring buffer was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pressure {
+    /// As usual.
+    Low,
+    /// Filling: drain again soon.
+    High,
+}
+
 /// What belongs to a process stays in the kernel's maps this long after its end: the last references to its files are
 /// dropped, and its last writes complete, after its exit is told.
 const GRACE: Duration = Duration::from_secs(1);
@@ -52,6 +66,7 @@ pub struct Session {
     undecoded: u64,
     user_generation: u64,
     sampler: cost::Sampler,
+    self_stats: SelfStats,
     began: Instant,
     started_at_unix_ns: u64,
     cpu_at_start_ns: u64,
@@ -85,7 +100,8 @@ impl Session {
             others: Vec::new(),
             undecoded: 0,
             user_generation: 0,
-            sampler: cost::Sampler::start(self_stats),
+            sampler: cost::Sampler::start(SelfStats::Off),
+            self_stats,
             began: Instant::now(),
             started_at_unix_ns: clock::unix_ns(),
             cpu_at_start_ns: cost::own_cpu_ns(),
@@ -93,6 +109,26 @@ impl Session {
         };
         pids.iter().for_each(|&pid| session.expect(pid));
         Ok(session)
+    }
+
+    /// Begins to count. Everything is attached, and what was forked meanwhile has been added.
+    pub fn begin(&mut self) {
+        self.set_state(|state| state.counting = 1);
+        self.began = Instant::now();
+        self.started_at_unix_ns = clock::unix_ns();
+        self.cpu_at_start_ns = cost::own_cpu_ns();
+        self.sampler = cost::Sampler::start(self.self_stats);
+    }
+
+    fn set_state(&mut self, change: impl Fn(&mut RunState)) {
+        // The kernel's own counter may move between reading and writing: ours moves with every change, and the sum is
+        // what makes caches stale.
+        if let Ok(mut state) = self.loaded.maps.run_state.get(&0, 0) {
+            change(&mut state);
+            self.user_generation += 1;
+            state.user = self.user_generation << 8;
+            let _ = self.loaded.maps.run_state.set(0, state, 0);
+        }
     }
 
     /// What was attached how.
@@ -104,46 +140,43 @@ impl Session {
     /// cgroup. Returns how many were new.
     pub fn add_targets(&mut self, pids: &[u32]) -> usize {
         let mut added = 0;
+        if pids.iter().any(|&pid| self.loaded.pids.to_host(pid).is_none()) {
+            self.loaded.pids.refresh(&mut self.loaded.ebpf);
+        }
         for &pid in pids {
+            let Some(tgid) = self.loaded.pids.to_host(pid) else { continue };
             // BPF_NOEXIST (1): the kernel side may have met it.
-            if self.loaded.maps.targets.insert(pid, Target::default(), 1).is_ok() {
+            if self.loaded.maps.targets.insert(tgid, Target::default(), 1).is_ok() {
                 self.expect(pid);
                 added += 1;
             }
         }
         if added > 0 {
-            self.user_generation += 1;
-            self.publish_generation();
+            self.set_state(|_| ());
         }
         added
     }
 
-    fn publish_generation(&mut self) {
-        // The kernel's counter may move between reading and writing; any change of the sum makes caches stale, and a
-        // lost bump of theirs is made up by ours.
-        let kernel = self.loaded.maps.generation.get(&0, 0).map_or(0, |g| g.kernel);
-        let user = self.user_generation << 8;
-        let _ = self.loaded.maps.generation.set(0, Generation { kernel, user }, 0);
-    }
-
     fn expect(&mut self, pid: u32) {
-        if let Some(status) = procfs::status(pid) {
+        if let Some(status) = procfs::status(pid)
+            && let Some(host_pid) = self.loaded.pids.to_host(pid)
+        {
             let process = Process {
-                pid,
+                pid: host_pid,
                 ns_pid: status.ns_pids.last().copied().unwrap_or(pid),
                 ppid: status.ppid,
                 comm: procfs::comm(pid).unwrap_or(status.comm),
                 cmdline: procfs::cmdline(pid),
                 ..Process::default()
             };
-            self.waiting.insert(pid, process);
+            self.waiting.insert(host_pid, process);
         }
     }
 
-    /// Drains records; to be called every [`DRAIN_INTERVAL`].
-    pub fn tick(&mut self) {
+    /// Drains records; to be called every [`DRAIN_INTERVAL`], or sooner when it says so.
+    pub fn tick(&mut self) -> Pressure {
         self.sampler.tick();
-        self.drain();
+        let pressure = if self.drain() > MANY_RECORDS { Pressure::High } else { Pressure::Low };
         if !self.selection.cgroups.is_empty() {
             let cgroups = self.selection.cgroups.clone();
             let members: Vec<_> = cgroups
@@ -156,15 +189,20 @@ impl Session {
             self.clean_up();
             self.last_cleanup = Instant::now();
         }
+        pressure
     }
 
-    fn drain(&mut self) {
+    /// Returns the number of records.
+    fn drain(&mut self) -> usize {
+        let mut records = 0;
         while let Some(event) = self.loaded.maps.events.next().map(|record| events::decode(&record)) {
+            records += 1;
             match event {
                 Some(event) => self.apply(event),
                 None => self.undecoded += 1,
             }
         }
+        records
     }
 
     fn apply(&mut self, event: Event) {
@@ -260,12 +298,17 @@ impl Session {
 
     /// Are all targets given by pid, and what they forked, gone?
     pub fn all_exited(&self) -> bool {
-        let waiting = self.waiting.keys().any(|&pid| procfs::status(pid).is_some_and(|s| !s.zombie));
+        let lives = |pid: &u32| {
+            let own = self.loaded.pids.from_host(*pid);
+            own.and_then(procfs::status).is_some_and(|status| !status.zombie)
+        };
+        let waiting = self.waiting.keys().any(lives);
         !waiting && !self.processes.any_alive()
     }
 
     /// Detaches and adds everything up.
     pub fn finish(mut self, mut meta: Meta) -> Trace {
+        self.set_state(|state| state.counting = 0);
         meta.duration_ns = self.began.elapsed().as_nanos() as u64;
         meta.started_at_unix_ns = self.started_at_unix_ns;
         let user_cpu_ns = cost::own_cpu_ns() - self.cpu_at_start_ns;
@@ -313,9 +356,11 @@ impl Session {
             },
             ..Trace::default()
         };
-        trace.processes = std::mem::take(&mut self.processes).finish();
+        self.loaded.pids.refresh(&mut self.loaded.ebpf);
+        let pids = &self.loaded.pids;
+        trace.processes = std::mem::take(&mut self.processes).finish(|pid| pids.from_host(pid));
         for (pid, mut process) in waiting {
-            process.exited = procfs::status(pid).is_none_or(|s| s.zombie);
+            process.exited = pids.from_host(pid).and_then(procfs::status).is_none_or(|s| s.zombie);
             trace.processes.push(process);
         }
         add_devices(&mut trace);
@@ -341,8 +386,13 @@ impl Session {
     }
 
     fn detach(&mut self) {
-        let loaded: Vec<String> =
-            self.loaded.ebpf.programs().filter(|(_, p)| is_loaded(p)).map(|(n, _)| n.to_owned()).collect();
+        let loaded: Vec<String> = self
+            .loaded
+            .ebpf
+            .programs()
+            .filter(|(_, p)| is_loaded(p) && !matches!(p, Program::Iter(_)))
+            .map(|(n, _)| n.to_owned())
+            .collect();
         loaded.iter().for_each(|name| attach::detach(&mut self.loaded.ebpf, name));
     }
 

@@ -63,6 +63,7 @@ fn attach(args: &AttachArgs) -> anyhow::Result<()> {
     let mut session = Session::start(selection, &find(), common.self_stats).map_err(explained)?;
     // What was forked while the probes were being attached.
     session.add_targets(&find());
+    session.begin();
     if !common.quiet {
         let end = if args.duration.is_some() { "" } else { "; Ctrl-C ends the trace and prints the report" };
         complain(&format!("tracing {}{end}", described(args)));

@@ -83,6 +83,7 @@ fn trace(args: &RunArgs, mut selection: Selection, output: Output, held: Held) -
             return Err(explained(error));
         }
     };
+    session.begin();
     if let Err(error) = held.release() {
         complain(&format!("{}: {error}", args.command[0].to_string_lossy()));
         return Ok(held::wait(pid));

@@ -9,7 +9,7 @@ use std::{
 use tokio::io::{Interest, unix::AsyncFd};
 
 use super::signals::{Signal, Signals};
-use crate::collect::session::{DRAIN_INTERVAL, Session};
+use crate::collect::session::{DRAIN_INTERVAL, HURRY, Pressure, Session};
 
 /// Why the loop ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,9 @@ pub async fn follow(
             () = at(deadline) => break Ended::Duration,
             () = ended(child.as_ref()) => break Ended::Command,
             _ = clock.tick() => {
-                session.tick();
+                if session.tick() == Pressure::High {
+                    clock.reset_after(HURRY);
+                }
                 line.show(session);
                 if targets_gone && line.a_second_passed() && session.all_exited() {
                     break Ended::TargetsGone;

@@ -1,13 +1,15 @@
 //! A distribution: H2 bucket counts with the exact sum, smallest and largest value kept beside them.
 
-use iotrace_common::hist::{BUCKETS, bucket_bounds, bucket_of};
+use iotrace_common::hist::{bucket_bounds, bucket_of};
 
 /// A distribution of nanoseconds or bytes. Quantiles are read off the buckets (within 6.25 %), clamped to the exact
 /// smallest and largest value; `sum`, `min`, `max` and `count` are exact where the kernel side keeps them.
+///
+/// Only buckets in use are held: a process uses some tens of the 280, and a system has thousands of processes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Histogram {
-    /// Counts by bucket; empty when nothing was recorded.
-    counts: Vec<u64>,
+    /// (bucket, count), ascending, no zero counts.
+    counts: Vec<(u16, u64)>,
     /// Number of values.
     pub count: u64,
     /// Sum of the values.
@@ -19,16 +21,12 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// From bucket counts as the kernel side keeps them. `min` and `max` of 0 with a non-empty histogram are taken
-    /// as given; pass [`Histogram::from_buckets`] when only buckets are known.
+    /// From bucket counts as the kernel side keeps them.
     pub fn from_parts(counts: &[u64], sum: u64, min: u64, max: u64) -> Self {
-        let count = counts.iter().sum();
-        if count == 0 {
-            return Self::default();
-        }
-        let mut counts = counts.to_vec();
-        counts.resize(BUCKETS, 0);
-        Self { counts, count, sum, min, max }
+        let counts: Vec<_> =
+            counts.iter().enumerate().filter(|(_, c)| **c > 0).map(|(i, c)| (i as u16, *c)).collect();
+        let count = counts.iter().map(|(_, c)| c).sum();
+        if count == 0 { Self::default() } else { Self { counts, count, sum, min, max } }
     }
 
     /// From bucket counts and the exact sum; the extremes are the edges of the outermost buckets in use.
@@ -40,14 +38,18 @@ impl Histogram {
 
     /// Adds one value.
     pub fn record(&mut self, value: u64) {
-        if self.counts.is_empty() {
-            self.counts = vec![0; BUCKETS];
-        }
-        self.counts[bucket_of(value)] += 1;
+        self.add(bucket_of(value) as u16, 1);
         self.min = if self.count == 0 { value } else { self.min.min(value) };
         self.max = self.max.max(value);
         self.count += 1;
         self.sum = self.sum.saturating_add(value);
+    }
+
+    fn add(&mut self, bucket: u16, count: u64) {
+        match self.counts.binary_search_by_key(&bucket, |(b, _)| *b) {
+            Ok(at) => self.counts[at].1 += count,
+            Err(at) => self.counts.insert(at, (bucket, count)),
+        }
     }
 
     /// Adds every value of `other`.
@@ -59,8 +61,8 @@ impl Histogram {
             *self = other.clone();
             return;
         }
-        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
-            *mine += theirs;
+        for &(bucket, count) in &other.counts {
+            self.add(bucket, count);
         }
         self.count += other.count;
         self.sum = self.sum.saturating_add(other.sum);
@@ -86,10 +88,10 @@ impl Histogram {
         }
         let rank = ((quantile * self.count as f64).ceil() as u64).clamp(1, self.count);
         let mut seen = 0;
-        for (index, &count) in self.counts.iter().enumerate() {
+        for &(bucket, count) in &self.counts {
             seen += count;
             if seen >= rank {
-                let (low, high) = bucket_bounds(index);
+                let (low, high) = bucket_bounds(bucket.into());
                 return Some((low + (high - low) / 2).clamp(self.min, self.max));
             }
         }
@@ -98,8 +100,8 @@ impl Histogram {
 
     /// The buckets in use as (low, high, count), both ends inclusive, ascending.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
-        self.counts.iter().enumerate().filter(|&(_, &count)| count > 0).map(|(index, &count)| {
-            let (low, high) = bucket_bounds(index);
+        self.counts.iter().map(|&(bucket, count)| {
+            let (low, high) = bucket_bounds(bucket.into());
             (low, high, count)
         })
     }

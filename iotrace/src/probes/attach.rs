@@ -69,6 +69,7 @@ pub fn detach(ebpf: &mut Ebpf, program: &str) {
         Some(Program::FEntry(p)) => p.unload(),
         Some(Program::FExit(p)) => p.unload(),
         Some(Program::KProbe(p)) => p.unload(),
+        Some(Program::Iter(p)) => p.unload(),
         _ => Ok(()),
     };
 }
@@ -117,7 +118,7 @@ fn load_and_attach(program: &mut Program, place: &str, btf: &Btf) -> Result<(), 
 }
 
 /// One line: the call that failed and the kernel's error; the verifier's last words when it has any.
-fn describe(error: &ProgramError) -> String {
+pub fn describe(error: &ProgramError) -> String {
     match error {
         ProgramError::LoadError { io_error, verifier_log } => {
             tracing::debug!("verifier: {verifier_log}");

@@ -1,5 +1,7 @@
 //! The JSON report by its contract: a missing field fails the test that asks for it.
 
+use std::sync::LazyLock;
+
 use serde_json::Value;
 
 /// A report of iotrace.
@@ -118,7 +120,10 @@ impl<'a> Process<'a> {
 /// Whether the test's pids are those of the initial namespace, whose inode number is fixed (PROC_PID_INIT_INO).
 fn in_initial_pid_namespace() -> bool {
     use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() == 0xefff_fffc)
+    static INITIAL: LazyLock<bool> = LazyLock::new(|| {
+        std::fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() == 0xefff_fffc)
+    });
+    *INITIAL
 }
 
 /// The number at `pointer`.

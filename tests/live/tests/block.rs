@@ -19,6 +19,31 @@ fn planted<'a>(report: &'a Report, truth: &Value) -> Process<'a> {
     report.process(num(truth, "/processes/0/pid"))
 }
 
+/// Checks bytes to the byte. On some virtual machines the interrupt that ends a request is not traced when it hits an
+/// idle CPU; where that was a request's last sight, it counts as in flight, and its bytes (at most `largest`) are missing.
+fn assert_bytes(report: &Report, bytes: u64, truth: u64, largest: u64) {
+    let unseen = report.block("in_flight_at_end");
+    let all_but = truth.saturating_sub(unseen * largest);
+    assert!(
+        (all_but..=truth).contains(&bytes),
+        "{bytes} bytes of {truth}, {unseen} requests not seen to end"
+    );
+}
+
+/// Checks that every request of `op` has its size and each phase, but for the end of those whose end was not seen.
+fn assert_phases(report: &Report, process: &Process<'_>, op: &str) {
+    let number = |field: &str| process.num(&format!("/block/{op}/{field}"));
+    let count = number("count");
+    assert_eq!((number("errors"), number("size/count"), number("queue/count")), (0, count, count), "{op}");
+    for phase in ["device", "total"] {
+        let seen = number(&format!("{phase}/count"));
+        assert!(
+            seen <= count && seen + report.block("abandoned") >= count,
+            "{op}: {seen} of {count} in {phase}"
+        );
+    }
+}
+
 fn direct_io_on_a_file(live: &iotrace_live::Live, rw: &str) {
     let Some(disk) = Disk::of(live.dir()) else {
         return live.skip("the scratch folder is on no one disk");
@@ -29,18 +54,15 @@ fn direct_io_on_a_file(live: &iotrace_live::Live, rw: &str) {
     let (report, truth) = live.run().workload(args).outcome().assert_truth();
     let process = planted(&report, &truth);
     let (count, bytes) = on_disk(&process, &disk, rw);
-    assert_eq!(bytes, COUNT * SIZE, "bytes by the owner on {}", disk.name);
     // A transfer that crosses from one extent to the next is two requests, and two that touch may be merged.
     let merged = report.block("merged_bios") + report.block("merged_requests");
+    let unseen = report.block("in_flight_at_end");
     assert!(
-        count <= COUNT + pieces && count + merged >= COUNT,
-        "{count} requests, {pieces} extents, {merged} merged"
+        count <= COUNT + pieces && count + merged + unseen >= COUNT,
+        "{count} requests, {pieces} extents, {merged} merged, {unseen} not seen to end"
     );
-    assert_eq!(process.num(&format!("/block/{rw}/errors")), 0);
-    for phase in ["queue", "device", "total", "size"] {
-        let histogram = process.num(&format!("/block/{rw}/{phase}/count"));
-        assert_eq!(histogram, process.num(&format!("/block/{rw}/count")), "every request is in {phase}");
-    }
+    assert_bytes(&report, bytes, COUNT * SIZE, SIZE);
+    assert_phases(&report, &process, rw);
     report.assert_block_ledger();
 }
 
@@ -69,7 +91,13 @@ fn direct_io_on_a_loop_device_is_counted_exactly() {
         let args = ["dio", "--file", path, "--rw", rw, "--count", "1000", "--size", "65536"];
         let (report, truth) = live.run().workload(args).outcome().assert_truth();
         let process = planted(&report, &truth);
-        assert_eq!(on_disk(&process, &device.disk, rw), (COUNT, COUNT * SIZE), "{rw}");
+        let (count, bytes) = on_disk(&process, &device.disk, rw);
+        assert!(
+            count <= COUNT && count + report.block("in_flight_at_end") >= COUNT,
+            "{rw}: {count} requests"
+        );
+        assert_eq!(bytes, count * SIZE, "{rw}");
+        assert_phases(&report, &process, rw);
         let size = |field: &str| process.num(&format!("/block/{rw}/size/{field}"));
         assert_eq!((size("min"), size("max")), (SIZE, SIZE), "{rw}: every request is {SIZE} bytes");
         let phase = |phase: &str| process.num(&format!("/block/{rw}/{phase}/sum"));
@@ -135,7 +163,12 @@ fn writers(live: &iotrace_live::Live, more: &[&str]) -> Option<Report> {
         "{by_kernel} by kernel threads, {by_writers} by the writers"
     );
     let bytes = report.block_total("write", "bytes");
-    assert!(bytes >= num(&truth, "/bytes"), "{bytes} bytes reached the device of {}", num(&truth, "/bytes"));
+    let truth = num(&truth, "/bytes");
+    let unseen = report.block("in_flight_at_end");
+    assert!(
+        bytes >= truth || unseen > 0,
+        "{bytes} bytes reached the device of {truth}, {unseen} requests not seen to end"
+    );
     Some(report)
 }
 
@@ -163,7 +196,8 @@ fn small_files_read_cold_come_from_the_device_once() {
     for worker in report.named("pt_data_worker") {
         let (_, bytes) = on_disk(&worker, &disk, "read");
         let (files, sizes) = (worker.num("/file_size/count"), worker.num("/file_size/sum"));
-        assert!(bytes >= sizes, "{bytes} bytes from the device for {sizes} of files");
+        let seen = bytes >= sizes || report.block("in_flight_at_end") > 0;
+        assert!(seen, "{bytes} bytes from the device for {sizes} of files: {}", report.0["block"]);
         assert!(bytes <= sizes + files * 4096, "{bytes} bytes from the device for {sizes} in {files} files");
     }
     assert_eq!(report.named("pt_data_worker").len(), 4);

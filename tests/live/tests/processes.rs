@@ -9,22 +9,17 @@ use serde_json::Value;
 fn five_thousand_short_lived_processes_are_all_counted() {
     let Some(live) = live!() else { return };
     let file = live.file("to-read", 100_000);
-    let (count, seconds) = live.scaled(("5000", "10"), ("500", "10"));
+    let (count, seconds) = live.scaled(("5000", "10"), ("200", "4"));
     let outcome =
         live.run().workload(["spawn", "--count", count, "--seconds", seconds, "--file", &file]).outcome();
     let (report, truth) = outcome.clean();
-    let spawner = num(&truth, "/pid");
+    let spawner = report.process(num(&truth, "/pid")).num("/pid");
     for (name, children) in truth["names"].as_object().expect("names") {
         let found = report.named(name);
         assert_eq!(Some(found.len() as u64), children.as_u64(), "processes named {name}");
         for child in found {
             assert!(child.exited(), "{name} {} has ended", child.pid());
-            assert_eq!(
-                child.num("/ppid"),
-                report.process(spawner).num("/pid"),
-                "parent of {name} {}",
-                child.pid()
-            );
+            assert_eq!(child.num("/ppid"), spawner, "parent of {name} {}", child.pid());
             let (reads, bytes) = (child.num("/ops/read/count"), child.num("/ops/read/bytes"));
             let (reads_each, bytes_each) = (num(&truth, "/reads_each"), num(&truth, "/bytes_each"));
             if name == "short-cat" && truth["static"] != true {

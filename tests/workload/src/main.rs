@@ -29,8 +29,16 @@ mod tally;
 mod truth;
 mod writers;
 
+use std::process::ExitCode;
+
 use clap::Parser;
 
-fn main() -> anyhow::Result<()> {
-    cli::run(cli::Cli::parse().command)
+fn main() -> ExitCode {
+    match cli::run(cli::Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("iotrace-workload: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
 }
