@@ -13,10 +13,11 @@ use serde_json::Value;
 use super::{
     Found, Plan,
     peers::{self, Tracer},
+    proc,
     programs::{Account, Stats},
-    rig::{Loop, Rig},
+    rig::{Loop, Rig, child},
     sample::Sample,
-    table::{Row, Unit},
+    table::{Program, Row, Unit},
 };
 use crate::process::which;
 
@@ -31,35 +32,18 @@ const DEPTH: u32 = 32;
 
 /// How fio hands requests over.
 struct Load {
-    /// Key and text of the row of block_* programs.
-    programs: (&'static str, &'static str),
-    /// The same of all programs.
-    all: (&'static str, &'static str),
-    /// The same of requests a second.
-    loss: (&'static str, &'static str),
-    /// The load's name among the programs.
     name: &'static str,
     /// Requests that one system call hands over, and another takes back.
     batch: u32,
+    rounds: (u32, u32),
+    rows: fn(Costs) -> Vec<Row>,
 }
 
-/// Two system calls a request, as fio does it and as most programs with few requests in flight do; and a quarter of
-/// that, where the cost of tracing system calls hardly shows.
+/// Two system calls a request, as fio does it when not told otherwise; and a quarter of that, where it shows what is
+/// the block layer's alone. The batches make the rate jump about, so nothing is said of that.
 const LOADS: [Load; 2] = [
-    Load {
-        programs: ("block.programs", "program time of a block request"),
-        all: ("block.all_programs", "the same, with fio's system calls"),
-        loss: ("block.loss", "requests a second lost"),
-        name: "block",
-        batch: 1,
-    },
-    Load {
-        programs: ("batched.programs", "batched: program time of a block request"),
-        all: ("batched.all_programs", "batched: the same, with fio's system calls"),
-        loss: ("batched.loss", "batched: requests a second lost"),
-        name: "batched",
-        batch: 8,
-    },
+    Load { name: "block", batch: 1, rounds: (20, 4), rows: Costs::rows },
+    Load { name: "batched", batch: 8, rounds: (8, 2), rows: Costs::rows_of_batches },
 ];
 
 /// An fio that reads until it is dropped.
@@ -67,7 +51,7 @@ struct Fio(Child);
 
 impl Fio {
     fn start(rig: &Rig, disk: &Loop, batch: u32) -> Result<Self> {
-        let mut command = Rig::load(which("fio").context("no fio")?);
+        let mut command = child(which("fio").context("no fio")?);
         // On one CPU: where the scheduler puts it makes more difference than any tracer.
         command.arg(format!("--cpus_allowed={}", rig.load_cpu));
         command.arg(format!("--iodepth_batch_submit={batch}"));
@@ -97,26 +81,62 @@ impl Drop for Fio {
     }
 }
 
-/// What one tracer did in one round.
-struct Turn {
+/// How the load fared for a while.
+#[derive(Clone, Copy)]
+struct Pace {
     /// Requests a second.
     iops: f64,
+    /// fio's own CPU time for a request, in ns, interrupts that hit it included.
+    cpu_ns: f64,
+}
+
+impl Pace {
+    /// Medians of short windows, of which another program spoils only some.
+    fn take(fio: &Fio, disk: &Loop, time: Duration) -> Result<Self> {
+        const WINDOWS: u32 = 10;
+        let [mut iops, mut cpu_ns] = [const { Sample::new() }; 2];
+        for _ in 0..WINDOWS {
+            let (reads, cpu, start) = (disk.reads()?, proc::cpu_ns(fio.0.id())?, Instant::now());
+            sleep(time / WINDOWS);
+            let (reads, cpu) = (disk.reads()? - reads, proc::cpu_ns(fio.0.id())? - cpu);
+            iops.push(reads as f64 / start.elapsed().as_secs_f64());
+            if reads > 0 {
+                cpu_ns.push(cpu as f64 / reads as f64);
+            }
+        }
+        Ok(Self { iops: iops.median(), cpu_ns: cpu_ns.median() })
+    }
+
+    /// Percent of the requests a second that are lost, against the time just before and just after.
+    fn lost(self, before: Self, after: Self) -> f64 {
+        100.0 * (1.0 - self.iops / before.iops.midpoint(after.iops))
+    }
+
+    /// CPU time added to a request, in the same way.
+    fn added_ns(self, before: Self, after: Self) -> f64 {
+        self.cpu_ns - before.cpu_ns.midpoint(after.cpu_ns)
+    }
+}
+
+/// What one tracer did in one round.
+struct Turn {
+    pace: Pace,
     /// Requests while run statistics were on, and what the programs did for them.
     requests: u64,
     accounts: Vec<Account>,
 }
 
 impl Turn {
-    fn take(tracer: &Tracer, disk: &Loop, time: Duration) -> Result<Self> {
-        let iops = iops(disk, time)?;
+    fn take(tracer: &Tracer, fio: &Fio, disk: &Loop, time: Duration) -> Result<Self> {
+        let pace = Pace::take(fio, disk, time)?;
         let stats = Stats::enable()?;
         let (before, reads) = (tracer.programs()?, disk.reads()?);
         sleep(time);
         let requests = disk.reads()? - reads;
         let accounts = tracer.programs_since(&before)?;
         drop(stats);
-        ensure!(requests > 0, "no request completed");
-        Ok(Self { iops, requests, accounts })
+        ensure!(requests > 0, "this machine is too busy: fio did not run for {time:?}");
+        Ok(Self { pace, requests, accounts })
     }
 
     /// Nanoseconds a request of the programs that `which` takes.
@@ -126,86 +146,118 @@ impl Turn {
     }
 }
 
+/// What all rounds say of one load.
+#[derive(Default)]
+struct Costs {
+    untraced: [Sample; 2],
+    /// iotrace's and the peer's.
+    lost: [Sample; 2],
+    added_ns: [Sample; 2],
+    /// iotrace's block_* programs; all of them; the peer's.
+    program_ns: [Sample; 3],
+    peer: &'static str,
+}
+
+impl Costs {
+    fn row(&self, key: &'static str, what: &'static str, of: [&Sample; 2], unit: Unit) -> Row {
+        let [iotrace, peer] = of.map(Sample::clone);
+        Row {
+            key,
+            what,
+            untraced: None,
+            iotrace,
+            peer: Some((self.peer.to_owned(), peer)),
+            unit,
+            limit: None,
+        }
+    }
+
+    fn rows(self) -> Vec<Row> {
+        let [block, all, peer] = &self.program_ns;
+        let [rate, cpu] = self.untraced.clone();
+        let [our_loss, their_loss] = &self.lost;
+        let [ours, theirs] = &self.added_ns;
+        vec![
+            Row {
+                limit: Some(PROGRAM_LIMIT),
+                ..self.row("block.programs", "program time of a block request", [block, peer], Unit::Ns)
+            },
+            self.row("block.all_programs", "the same, with fio's system calls", [all, peer], Unit::Ns),
+            Row {
+                untraced: Some((rate, Unit::PerSecond)),
+                limit: Some(LOSS_LIMIT),
+                ..self.row("block.loss", "requests a second lost", [our_loss, their_loss], Unit::Percent)
+            },
+            Row {
+                untraced: Some((cpu, Unit::Ns)),
+                ..self.row("block.cpu", "added to fio's CPU time for a request", [ours, theirs], Unit::Ns)
+            },
+        ]
+    }
+
+    fn rows_of_batches(self) -> Vec<Row> {
+        let [block, _, peer] = &self.program_ns;
+        vec![self.row(
+            "batched.programs",
+            "batched: program time of a block request",
+            [block, peer],
+            Unit::Ns,
+        )]
+    }
+}
+
 /// Measures each load.
 pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
     let disk = Loop::new(&rig.memory, DISK_MIB)?;
     let mut found = Found::default();
     for load in &LOADS {
-        let new = under(load, rig, &disk, plan)?;
-        found.rows.extend(new.rows);
-        found.programs.extend(new.programs);
+        let (costs, programs) = under(load, rig, &disk, plan)?;
+        found.rows.extend((load.rows)(costs));
+        found.programs.extend(programs);
     }
     Ok(found)
 }
 
 /// Rounds of: untraced, iotrace, untraced, biolatency, untraced.
-fn under(load: &Load, rig: &Rig, disk: &Loop, plan: &Plan) -> Result<Found> {
+fn under(load: &Load, rig: &Rig, disk: &Loop, plan: &Plan) -> Result<(Costs, Vec<Program>)> {
     let time = Duration::from_millis(500);
     let fio = Fio::start(rig, disk, load.batch)?;
     let pid = fio.0.id();
-    iops(disk, time)?;
-    let [mut untraced, mut lost, mut peer_lost] = [const { Sample::new() }; 3];
-    let [mut block, mut all, mut peer_programs] = [const { Sample::new() }; 3];
+    let pace = || Pace::take(&fio, disk, time);
+    pace()?;
+    let mut costs = Costs::default();
     let mut programs = Vec::new();
-    let mut peer_name = "";
-    let rounds = plan.rounds(20, 4);
+    let rounds = plan.rounds(load.rounds.0, load.rounds.1);
     for round in 1..=rounds {
         eprintln!("{}: round {round} of {rounds}", load.name);
-        let before = iops(disk, time)?;
+        let before = pace()?;
 
         let tracer = peers::iotrace(rig, pid, Some("off"))?;
-        let ours = Turn::take(&tracer, disk, time)?;
+        let ours = Turn::take(&tracer, &fio, disk, time)?;
         check(&tracer.stop()?.json()?, pid)?;
-        let between = iops(disk, time)?;
+        let between = pace()?;
 
-        let (name, tracer) = peers::block(rig)?;
-        let theirs = Turn::take(&tracer, disk, time)?;
+        let (name, tracer) = peers::block()?;
+        let theirs = Turn::take(&tracer, &fio, disk, time)?;
         tracer.stop()?;
-        let after = iops(disk, time)?;
-        ensure!(peer_name.is_empty() || peer_name == name, "{peer_name} ran in some rounds only");
-        peer_name = name;
+        let after = pace()?;
+        ensure!(round == 1 || costs.peer == name, "{} ran in some rounds only", costs.peer);
+        costs.peer = name;
 
         // Each against its own neighbours: a machine that grows slower through a round wrongs neither.
-        untraced.push(between);
-        lost.push(100.0 * (1.0 - ours.iops / before.midpoint(between)));
-        peer_lost.push(100.0 * (1.0 - theirs.iops / between.midpoint(after)));
-        block.push(ours.program_ns(|account| account.name.starts_with("block_")));
-        all.push(ours.program_ns(|_| true));
-        peer_programs.push(theirs.program_ns(|_| true));
+        costs.untraced[0].push(between.iops);
+        costs.untraced[1].push(between.cpu_ns);
+        costs.lost[0].push(ours.pace.lost(before, between));
+        costs.lost[1].push(theirs.pace.lost(between, after));
+        costs.added_ns[0].push(ours.pace.added_ns(before, between));
+        costs.added_ns[1].push(theirs.pace.added_ns(between, after));
+        costs.program_ns[0].push(ours.program_ns(|account| account.name.starts_with("block_")));
+        costs.program_ns[1].push(ours.program_ns(|_| true));
+        costs.program_ns[2].push(theirs.program_ns(|_| true));
         let requests = ours.requests;
         programs = ours.accounts.into_iter().map(|account| account.under(load.name, requests)).collect();
     }
-    drop(fio);
-    let row = |(key, what), iotrace, peer, unit, limit| Row {
-        key,
-        what,
-        untraced: None,
-        iotrace,
-        peer: Some((peer_name.to_owned(), peer)),
-        unit,
-        limit,
-    };
-    let rows = vec![
-        row(load.programs, block, peer_programs.clone(), Unit::Ns, Some(PROGRAM_LIMIT)),
-        row(load.all, all, peer_programs, Unit::Ns, None),
-        Row {
-            untraced: Some((untraced, Unit::PerSecond)),
-            ..row(load.loss, lost, peer_lost, Unit::Percent, Some(LOSS_LIMIT))
-        },
-    ];
-    Ok(Found { rows, programs, ..Found::default() })
-}
-
-/// Requests a second over this long: the median of short windows, of which another program spoils only some.
-fn iops(disk: &Loop, time: Duration) -> Result<f64> {
-    const WINDOWS: u32 = 10;
-    let mut rates = Sample::default();
-    for _ in 0..WINDOWS {
-        let (reads, start) = (disk.reads()?, Instant::now());
-        sleep(time / WINDOWS);
-        rates.push((disk.reads()? - reads) as f64 / start.elapsed().as_secs_f64());
-    }
-    Ok(rates.median())
+    Ok((costs, programs))
 }
 
 /// An iotrace that records less would be cheap: fio owns reads, and each phase and the sizes are there.

@@ -8,6 +8,7 @@ mod block;
 mod own;
 mod peers;
 mod pread;
+mod proc;
 mod programs;
 mod rig;
 mod sample;

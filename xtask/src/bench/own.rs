@@ -1,15 +1,13 @@
 //! iotrace itself, as a user runs it, while its target does 100 000 cached reads a second: CPU time, memory, delays.
 
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 
 use super::{
     Found, Plan, peers,
     pread::Reader,
+    proc,
     rig::Rig,
     sample::Sample,
     table::{Row, Unit},
@@ -35,9 +33,9 @@ pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
         let tracer = peers::iotrace(rig, reader.pid(), None)?;
         attach.push(millis(tracer.attach));
         reader.begin(time)?;
-        let (before, start) = (cpu_ns(tracer.pid())?, Instant::now());
+        let (before, start) = (proc::cpu_ns(tracer.pid())?, Instant::now());
         let spell = reader.finish()?;
-        let used = cpu_ns(tracer.pid())? - before;
+        let used = proc::cpu_ns(tracer.pid())? - before;
         let elapsed = start.elapsed();
         let rate = spell.reads as f64 / elapsed.as_secs_f64();
         ensure!(
@@ -47,7 +45,7 @@ pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
         cpu.push(100.0 * used as f64 / elapsed.as_nanos() as f64);
 
         let mut peak = 0;
-        let ended = tracer.stop_watched(|pid| peak = peak.max(peak_resident_kib(pid).unwrap_or(0)))?;
+        let ended = tracer.stop_watched(|pid| peak = peak.max(proc::peak_resident_kib(pid).unwrap_or(0)))?;
         ended.json()?;
         ensure!(peak > 0, "iotrace ended before its memory could be read");
         resident.push(peak as f64 / 1024.0);
@@ -68,23 +66,4 @@ pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
 
 fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
-}
-
-/// CPU time of all threads that live.
-fn cpu_ns(pid: u32) -> Result<u64> {
-    let folder = format!("/proc/{pid}/task");
-    let mut total = 0;
-    for task in fs::read_dir(&folder).with_context(|| folder.clone())?.flatten() {
-        let text = fs::read_to_string(task.path().join("schedstat"))?;
-        let first = text.split_whitespace().next().and_then(|word| word.parse::<u64>().ok());
-        total += first.context("no CPU time in schedstat")?;
-    }
-    Ok(total)
-}
-
-/// VmHWM. Not what wait4 tells: that also holds the memory of the process that forked.
-fn peak_resident_kib(pid: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.split_whitespace().next()?.parse().ok()
 }

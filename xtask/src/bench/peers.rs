@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::{
     programs::{self, Account},
-    rig::{Rig, own_mounts},
+    rig::{Rig, child, own_mounts},
 };
 use crate::process::{shown, tail, which};
 
@@ -40,7 +40,7 @@ const BPFTRACE_BLOCK: &str = "BEGIN { printf(\"ready\\n\"); } \
 
 /// A tracer that traces.
 pub struct Tracer {
-    child: Child,
+    process: Child,
     streams: Option<[JoinHandle<Stream>; 2]>,
     /// From its start until it said that it traces.
     pub attach: Duration,
@@ -64,7 +64,7 @@ struct Stream {
 
 /// `iotrace attach` to a process. `self_stats` as its option takes it; `None` leaves the default.
 pub fn iotrace(rig: &Rig, pid: u32, self_stats: Option<&str>) -> Result<Tracer> {
-    let mut command = rig.tracer(&rig.iotrace);
+    let mut command = child(&rig.iotrace);
     command.args(["attach", "--format", "json", "-p"]).arg(pid.to_string());
     if let Some(mode) = self_stats {
         command.args(["--self-stats", mode]);
@@ -73,27 +73,27 @@ pub fn iotrace(rig: &Rig, pid: u32, self_stats: Option<&str>) -> Result<Tracer> 
 }
 
 /// bpftrace with a histogram of pread64 by process.
-pub fn bpftrace_pread(rig: &Rig) -> Result<Tracer> {
-    bpftrace(rig, BPFTRACE_PREAD)
+pub fn bpftrace_pread() -> Result<Tracer> {
+    bpftrace(BPFTRACE_PREAD)
 }
 
 /// biolatency by disk and flags, or bpftrace where that refuses to start; and its name.
-pub fn block(rig: &Rig) -> Result<(&'static str, Tracer)> {
+pub fn block() -> Result<(&'static str, Tracer)> {
     // biolatency says when it begins, but only once its buffer is full.
     let biolatency = which("biolatency").context("no biolatency")?;
-    let mut command = rig.tracer(which("stdbuf").context("no stdbuf")?);
+    let mut command = child(which("stdbuf").context("no stdbuf")?);
     command.arg("-oL").arg(biolatency).args(["-D", "-F"]);
     match Tracer::start(command, "Tracing") {
         Ok(tracer) => Ok(("biolatency", tracer)),
         Err(error) => {
             eprintln!("biolatency does not run here, bpftrace takes its place: {error:#}");
-            Ok(("bpftrace", bpftrace(rig, BPFTRACE_BLOCK)?))
+            Ok(("bpftrace", bpftrace(BPFTRACE_BLOCK)?))
         }
     }
 }
 
-fn bpftrace(rig: &Rig, program: &str) -> Result<Tracer> {
-    let mut command = rig.tracer(which("bpftrace").context("no bpftrace")?);
+fn bpftrace(program: &str) -> Result<Tracer> {
+    let mut command = child(which("bpftrace").context("no bpftrace")?);
     command.args(["-e", program]);
     // SAFETY: the closure makes system calls only.
     unsafe { command.pre_exec(mount_debugfs) };
@@ -115,18 +115,18 @@ impl Tracer {
         // Ctrl-C is for the bench; each tracer is told when it has to end.
         command.process_group(0);
         let started = Instant::now();
-        let mut child = command.spawn().with_context(|| format!("cannot start {}", shown(&command)))?;
+        let mut process = command.spawn().with_context(|| format!("cannot start {}", shown(&command)))?;
         let (sender, said) = channel();
-        let stdout = child.stdout.take().context("no stdout")?;
-        let stderr = child.stderr.take().context("no stderr")?;
+        let stdout = process.stdout.take().context("no stdout")?;
+        let stderr = process.stderr.take().context("no stderr")?;
         let streams = [drain(stdout, ready, sender.clone()), drain(stderr, ready, sender)];
-        let mut tracer = Self { child, streams: Some(streams), attach: Duration::ZERO };
+        let mut tracer = Self { process, streams: Some(streams), attach: Duration::ZERO };
         match said.recv_timeout(PATIENCE) {
             Ok(at) => tracer.attach = at - started,
             // It ended, or kept silent.
             Err(_) => {
-                drop(tracer.child.kill());
-                let status = tracer.child.wait()?;
+                drop(tracer.process.kill());
+                let status = tracer.process.wait()?;
                 let [stdout, stderr] = tracer.collect();
                 let text = [stdout.bytes, stderr.bytes].concat();
                 let text = String::from_utf8_lossy(&text);
@@ -138,7 +138,7 @@ impl Tracer {
 
     /// Its pid.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.process.id()
     }
 
     /// The kernel's account of its programs so far, by id.
@@ -153,12 +153,12 @@ impl Tracer {
 
     /// Ends it as Ctrl-C does. `watch` is called again and again until it is gone.
     pub fn stop_watched(mut self, mut watch: impl FnMut(u32)) -> Result<Ended> {
-        let pid = Pid::from_child(&self.child);
+        let pid = Pid::from_child(&self.process);
         let asked = Instant::now();
         kill_process(pid, Signal::INT).context("cannot end a tracer")?;
         let status = loop {
             watch(self.pid());
-            if let Some(status) = self.child.try_wait()? {
+            if let Some(status) = self.process.try_wait()? {
                 break status;
             }
             if asked.elapsed() > PATIENCE {
@@ -187,8 +187,8 @@ impl Tracer {
 
 impl Drop for Tracer {
     fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) && self.child.kill().is_ok() {
-            drop(self.child.wait());
+        if matches!(self.process.try_wait(), Ok(None)) && self.process.kill().is_ok() {
+            drop(self.process.wait());
         }
     }
 }

@@ -13,7 +13,7 @@ use super::{
     Found, Plan,
     peers::{self, Ended},
     programs::Stats,
-    rig::Rig,
+    rig::{Rig, child},
     sample::Sample,
     table::{Program, Row, Unit},
 };
@@ -25,7 +25,7 @@ const OTHER_LIMIT: f64 = 0.2;
 
 /// A workload that reads when told to.
 pub struct Reader {
-    child: Child,
+    process: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
 }
@@ -41,20 +41,20 @@ pub struct Spell {
 impl Reader {
     /// Starts one on the load's CPU, at full speed or at a rate in reads a second.
     pub fn start(rig: &Rig, rate: Option<u64>) -> Result<Self> {
-        let mut command = Rig::load(&rig.workload);
+        let mut command = child(&rig.workload);
         command.arg("steady").arg("--dir").arg(&rig.folder).args(["--cpu", &rig.load_cpu.to_string()]);
         if let Some(rate) = rate {
             command.args(["--rate", &rate.to_string()]);
         }
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let stdin = child.stdin.take();
-        let stdout = BufReader::new(child.stdout.take().context("no stdout")?);
-        Ok(Self { child, stdin, stdout })
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let stdin = process.stdin.take();
+        let stdout = BufReader::new(process.stdout.take().context("no stdout")?);
+        Ok(Self { process, stdin, stdout })
     }
 
     /// Its pid.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.process.id()
     }
 
     /// Begins to read for this long.
@@ -82,7 +82,7 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         drop(self.stdin.take());
-        drop(self.child.wait());
+        drop(self.process.wait());
     }
 }
 
@@ -108,7 +108,7 @@ pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
         check(&tracer.stop()?, pid)?;
         let between = spells(&mut readers, time)?;
 
-        let tracer = peers::bpftrace_pread(rig)?;
+        let tracer = peers::bpftrace_pread()?;
         let with_bpftrace = spells(&mut readers, time)?;
         tracer.stop()?;
         let after = spells(&mut readers, time)?;

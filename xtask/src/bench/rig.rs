@@ -29,14 +29,12 @@ pub struct Rig {
     pub folder: PathBuf,
     /// Folder in memory, seen by this process and its children only.
     pub memory: PathBuf,
-    /// Where the load runs.
+    /// Where the load runs. The bench and the tracers run elsewhere, if there is an elsewhere.
     pub load_cpu: usize,
-    /// Where tracers run in user space: elsewhere, if there is an elsewhere.
-    pub tracer_cpus: CpuSet,
 }
 
 impl Rig {
-    /// Mounts the folder in memory.
+    /// Mounts the folder in memory and leaves the load's CPU.
     pub fn set_up(iotrace: &Path) -> Result<Self> {
         let iotrace = fs::canonicalize(iotrace).with_context(|| iotrace.display().to_string())?;
         let folder = paths::target().join("bench");
@@ -46,40 +44,27 @@ impl Rig {
         mount("tmpfs", &memory, "tmpfs", MountFlags::empty(), None)
             .with_context(|| format!("cannot mount a tmpfs on {}", memory.display()))?;
 
-        let mut tracer_cpus = sched_getaffinity(None)?;
+        let mut own_cpus = sched_getaffinity(None)?;
         let load_cpu = (0..CpuSet::MAX_CPU)
-            .find(|cpu| tracer_cpus.is_set(*cpu))
+            .find(|cpu| own_cpus.is_set(*cpu))
             .context("this process may run on no CPU")?;
-        if tracer_cpus.count() > 1 {
-            tracer_cpus.unset(load_cpu);
+        if own_cpus.count() > 1 {
+            own_cpus.unset(load_cpu);
+            sched_setaffinity(None, &own_cpus)?;
         } else {
             eprintln!("one CPU only: tracers share it with the load");
         }
         let workload = paths::target().join("release/iotrace-workload");
-        Ok(Self { iotrace, workload, folder, memory, load_cpu, tracer_cpus })
-    }
-
-    /// A command that runs on the tracers' CPUs and dies with this process.
-    pub fn tracer(&self, program: impl AsRef<Path>) -> Command {
-        let mut command = command(program.as_ref());
-        let cpus = self.tracer_cpus;
-        // SAFETY: the closure makes system calls only.
-        unsafe { command.pre_exec(move || Ok(sched_setaffinity(None, &cpus)?)) };
-        dies_with_us(&mut command);
-        command
-    }
-
-    /// A command that dies with this process.
-    pub fn load(program: impl AsRef<Path>) -> Command {
-        let mut command = command(program.as_ref());
-        dies_with_us(&mut command);
-        command
+        Ok(Self { iotrace, workload, folder, memory, load_cpu })
     }
 }
 
-fn dies_with_us(command: &mut Command) {
+/// A command that dies with this process.
+pub fn child(program: impl AsRef<Path>) -> Command {
+    let mut command = command(program.as_ref());
     // SAFETY: the closure makes one system call.
     unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
+    command
 }
 
 /// Puts the calling process into a mount namespace whose mounts nobody else sees. Safe to call between fork and exec.
