@@ -42,6 +42,7 @@ pub fn attach_metric(ebpf: &mut Ebpf, metric: &Metric, kernel: &Kernel, btf: &Bt
     for variant in &metric.variants {
         match attach_all(ebpf, &variant.programs, kernel, btf) {
             Ok(()) => {
+                tracing::debug!("{}: {} attached", metric.name, variant.name);
                 let reason = reasons.join("; ");
                 return Probe { metric: metric.name.into(), variant: Some(variant.name.clone()), reason };
             }
