@@ -59,7 +59,7 @@ pub struct Loaded {
 /// Loads and attaches. `targets` are pids of iotrace's own namespace.
 pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError> {
     let began = Instant::now();
-    let kernel = Kernel::of(btf::Btf::of_kernel()?);
+    let kernel = Kernel::of(btf::Btf::of_kernel()?, &selection.without);
     tracing::debug!("kernel types read after {:?}", began.elapsed());
     let disks = devices::disks();
     let (layouts, entries) = device_layouts(&disks, selection);
