@@ -59,13 +59,15 @@ pub struct Loaded {
 /// Loads and attaches. `targets` are pids of iotrace's own namespace.
 pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError> {
     let began = Instant::now();
-    let kernel = Kernel::of(btf::Btf::of_kernel()?);
+    let kernel = Kernel::of(btf::Btf::of_kernel()?, &selection.without);
+    tracing::debug!("kernel types read after {:?}", began.elapsed());
     let disks = devices::disks();
     let (layouts, entries) = device_layouts(&disks, selection);
     let mut config = config(selection, &kernel);
     config.in_flight_mask = entries - 1;
 
     let mut ebpf = open(&kernel.offsets, &config, selection, entries)?;
+    tracing::debug!("object loaded after {:?}", began.elapsed());
     if !selection.cgroups.is_empty() {
         watch_cgroups(&mut ebpf, selection);
     }
@@ -83,6 +85,7 @@ pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError
         maps.device_filter.insert(kernel_number(number), 1, 0).map_err(named("DEVICE_FILTER"))?;
     }
     let btf = Btf::from_sys_fs()?;
+    tracing::debug!("kernel types read again, by aya, after {:?}", began.elapsed());
     let pids = Pids::new(&mut ebpf, &btf);
     let own_tgid = pids.to_host(std::process::id()).unwrap_or(0);
     maps.run_state.set(0, RunState { own_tgid, ..RunState::default() }, 0).map_err(named("RUN_STATE"))?;
