@@ -33,6 +33,9 @@ use crate::{
     setup::{self, Need},
 };
 
+/// More than this share of the CPU time spent on something else makes figures doubtful.
+const BUSY: f64 = 0.1;
+
 /// Arguments of `cargo xtask bench`.
 #[derive(clap::Args)]
 pub struct Args {
@@ -118,6 +121,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             let names = others.join(", ");
             eprintln!("warning: another tracer is at work, and every figure holds its cost: {names}");
             found.others.extend(others);
+        }
+        let busy = proc::busy_ratio()?;
+        if busy > BUSY {
+            eprintln!(
+                "warning: this machine is busy without the bench, {:.0} % of its CPU time",
+                100.0 * busy
+            );
         }
         match part.measure(&rig, &plan) {
             Ok(new) => {
