@@ -9,7 +9,7 @@ use iotrace_common::{
 };
 
 use super::procfs;
-use crate::model::{BlockEntry, Histogram, OpStats, Process};
+use crate::model::{BlockEntry, Histogram, OpStats, Process, named};
 
 /// A file one process touched.
 #[derive(Debug, Clone, Copy)]
@@ -104,7 +104,7 @@ impl Processes {
         for kind in Kind::BlockDevice as usize + 1..KINDS {
             let [read, write] = [slot.apart[0][kind], slot.apart[1][kind]];
             if read.calls + write.calls > 0 {
-                let apart = process.apart.entry(KIND_NAMES[kind]).or_default();
+                let apart = named(&mut process.apart, KIND_NAMES[kind]);
                 apart.reads += read.calls;
                 apart.read_bytes += read.bytes;
                 apart.writes += write.calls;
@@ -183,7 +183,7 @@ fn add_op(total: &mut OpStats, op: &OpSlot) {
     let forms: BTreeMap<_, _> =
         FORM_NAMES.into_iter().zip(op.forms).filter(|(_, calls)| *calls > 0).collect();
     for (form, calls) in forms {
-        *total.forms.entry(form).or_default() += calls;
+        *named(&mut total.forms, form) += calls;
     }
     let latency = Histogram::from_parts(&op.latency, op.latency_sum_ns, op.latency_min_ns, op.latency_max_ns);
     total.latency_ns.merge(&latency);

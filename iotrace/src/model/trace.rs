@@ -46,6 +46,16 @@ pub struct Meta {
     pub filters: Vec<(String, String)>,
 }
 
+/// The entry of a name in a list sorted by name, made when it is new. (A tree takes half a kilobyte for its first entry,
+/// and a system has thousands of processes.)
+pub fn named<'a, V: Default>(list: &'a mut Vec<(&'static str, V)>, name: &'static str) -> &'a mut V {
+    let place = list.binary_search_by_key(&name, |(known, _)| known).unwrap_or_else(|place| {
+        list.insert(place, (name, V::default()));
+        place
+    });
+    &mut list[place].1
+}
+
 /// What was traced.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Targets {
@@ -94,7 +104,7 @@ pub struct Process {
     /// Writes likewise.
     pub write: OpStats,
     /// Reads and writes of what is not storage, by kind: `pipe socket char pseudo other`.
-    pub apart: BTreeMap<&'static str, ApartStats>,
+    pub apart: Vec<(&'static str, ApartStats)>,
     /// Block requests by device, operation and flags.
     pub block: Vec<BlockEntry>,
     /// Sizes of the distinct regular files read or written, each file once, at its last known size.
@@ -119,7 +129,7 @@ pub struct OpStats {
     /// Reads that returned 0 though bytes were asked for (end of file).
     pub eof: u64,
     /// Calls by system call, e.g. `pread64`; zero entries left out.
-    pub forms: BTreeMap<&'static str, u64>,
+    pub forms: Vec<(&'static str, u64)>,
     /// Time from entry to return of every call.
     pub latency_ns: Histogram,
     /// Bytes moved per successful call.

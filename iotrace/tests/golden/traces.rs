@@ -173,7 +173,7 @@ fn worker(spread: &mut Spread, index: u32) -> Process {
         comm: b"pt_data_worker".to_vec(),
         cmdline: args(&["python", "train.py", "--data", "/data/imagenet/train", "--workers", "4"]),
         read,
-        apart: BTreeMap::from([
+        apart: Vec::from([
             ("pipe", ApartStats { reads: 201, read_bytes: 3_216, writes: 200, write_bytes: 41_200 }),
             ("char", ApartStats { reads: 2, read_bytes: 64, ..ApartStats::default() }),
         ]),

@@ -66,8 +66,8 @@ impl Dist {
     }
 }
 
-impl<'a> OpInfo<'a> {
-    fn of(op: &'a OpStats) -> Self {
+impl OpInfo {
+    fn of(op: &OpStats) -> Self {
         Self {
             count: op.count,
             bytes: op.bytes,
@@ -75,7 +75,7 @@ impl<'a> OpInfo<'a> {
             errors: op.errors.iter().map(|(&errno, &count)| (errno::name(errno), count)).collect(),
             short: op.short,
             eof: op.eof,
-            forms: &op.forms,
+            forms: op.forms.iter().copied().collect(),
             latency: Dist::of(&op.latency_ns),
             size: Dist::of(&op.size_bytes),
         }
@@ -162,7 +162,7 @@ impl<'a> Names<'a> {
             kernel_thread: p.kernel_thread,
             storage_ns: rank::storage_ns(p),
             ops: Ops { read: OpInfo::of(&p.read), write: OpInfo::of(&p.write) },
-            apart: p.apart.iter().map(|(&kind, stats)| (kind, Apart::of(stats))).collect(),
+            apart: p.apart.iter().map(|(kind, stats)| (*kind, Apart::of(stats))).collect(),
             block: ByOp::of(&rank::by_op(&p.block)),
             block_detail: self.details(&p.block),
             file_size: Dist::of(&p.file_size),

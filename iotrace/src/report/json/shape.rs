@@ -72,7 +72,7 @@ pub struct ProcessInfo<'a> {
     pub exited: bool,
     pub kernel_thread: bool,
     pub storage_ns: u64,
-    pub ops: Ops<'a>,
+    pub ops: Ops,
     pub apart: BTreeMap<&'static str, Apart>,
     pub block: ByOp,
     pub block_detail: Vec<Detail<'a>>,
@@ -82,20 +82,20 @@ pub struct ProcessInfo<'a> {
 }
 
 #[derive(Serialize)]
-pub struct Ops<'a> {
-    pub read: OpInfo<'a>,
-    pub write: OpInfo<'a>,
+pub struct Ops {
+    pub read: OpInfo,
+    pub write: OpInfo,
 }
 
 #[derive(Serialize)]
-pub struct OpInfo<'a> {
+pub struct OpInfo {
     pub count: u64,
     pub bytes: u64,
     pub error_count: u64,
     pub errors: BTreeMap<Cow<'static, str>, u64>,
     pub short: u64,
     pub eof: u64,
-    pub forms: &'a BTreeMap<&'static str, u64>,
+    pub forms: BTreeMap<&'static str, u64>,
     pub latency: Dist,
     pub size: Dist,
 }

@@ -119,7 +119,7 @@ fn facts(page: &mut Page, process: &Process) -> io::Result<()> {
 }
 
 fn op_facts(op: &OpStats, is_read: bool) -> Vec<String> {
-    let mut facts: Vec<_> = op.forms.iter().map(|(form, &n)| format!("{form} {}", units::count(n))).collect();
+    let mut facts: Vec<_> = op.forms.iter().map(|&(form, n)| format!("{form} {}", units::count(n))).collect();
     if op.short > 0 {
         facts.push(format!("{} moved less than asked", units::count(op.short)));
     }

@@ -115,7 +115,7 @@ fn sum_row(label: &str, processes: &[&Process], wall_ns: u64) -> Vec<String> {
 /// One line on pipes, sockets and the like, which are no storage.
 fn apart(page: &mut Page, trace: &Trace) -> io::Result<()> {
     let mut kinds = std::collections::BTreeMap::new();
-    for (&kind, stats) in trace.processes.iter().flat_map(|p| &p.apart) {
+    for &(kind, ref stats) in trace.processes.iter().flat_map(|p| &p.apart) {
         let (reads, writes) = kinds.entry(kind).or_insert((0, 0));
         *reads += stats.reads;
         *writes += stats.writes;
