@@ -61,6 +61,8 @@ pub struct Offsets {
     pub inode_ino: u32,
     /// `inode.i_size`
     pub inode_size: u32,
+    /// `inode.i_rdev`
+    pub inode_rdev: u32,
     /// `super_block.s_dev`
     pub sb_dev: u32,
     /// `super_block.s_magic`

@@ -68,7 +68,11 @@ fn describe<const TYPED: bool>(file: u64) -> Pending {
             pending.size = field::<TYPED, _>(inode, offset!(inode_size));
             if stores_data(field::<TYPED, _>(sb, offset!(sb_magic))) { Kind::Regular } else { Kind::Pseudo }
         }
-        S_IFBLK => Kind::BlockDevice,
+        S_IFBLK => {
+            // The device it stands for, not the file system its node lies on.
+            pending.dev = field::<TYPED, _>(inode, offset!(inode_rdev));
+            Kind::BlockDevice
+        }
         S_IFIFO => Kind::Pipe,
         S_IFSOCK => Kind::Socket,
         S_IFCHR => Kind::Char,

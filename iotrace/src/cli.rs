@@ -32,6 +32,16 @@ pub struct CheckArgs {
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
+    /// Do without these ways to attach, as if the kernel did not have them
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "KIND",
+        env = "IOTRACE_WITHOUT",
+        hide_env = true
+    )]
+    pub without: Vec<AttachKind>,
     /// Show more (-v: each program's refusal, -vv: kernel-side debug lines)
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub verbose: u8,
@@ -95,6 +105,16 @@ pub struct CommonArgs {
     /// How the cost of the kernel programs is measured: the kernel's own run statistics, which cost time themselves
     #[arg(long, value_enum, default_value = "sampled", value_name = "MODE")]
     pub self_stats: SelfStats,
+    /// Do without these ways to attach, as if the kernel did not have them
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "KIND",
+        env = "IOTRACE_WITHOUT",
+        hide_env = true
+    )]
+    pub without: Vec<AttachKind>,
     /// No progress line and no remarks on standard error
     #[arg(short, long)]
     pub quiet: bool,
@@ -114,6 +134,15 @@ pub enum Op {
     Flush,
     /// Block discard requests
     Discard,
+}
+
+/// Ways to attach that `--without` knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AttachKind {
+    /// Trampolines at functions (fentry, fexit)
+    Fentry,
+    /// Breakpoints at functions
+    Kprobe,
 }
 
 /// When BPF run statistics are on.

@@ -5,6 +5,7 @@ use std::{fmt::Write as _, fs, path::Path};
 use serde::Serialize;
 
 use crate::{
+    cli::AttachKind,
     collect::{
         error::{PRIVILEGE_HELP, chain},
         loader, procfs,
@@ -88,7 +89,7 @@ const CAPABILITIES: [(u32, &str, &str); 4] = [
 ];
 
 /// Looks and tries. Everything attached is detached again before this returns.
-pub fn look() -> Preflight {
+pub fn look(without: &[AttachKind]) -> Preflight {
     let (kernel, _) = kernel_and_host();
     let held = effective_capabilities();
     let btf = match btf::Btf::of_kernel() {
@@ -97,6 +98,7 @@ pub fn look() -> Preflight {
     };
     let everything = Selection {
         targets: Targets { all: true, follow: true, ..Targets::default() },
+        without: without.to_vec(),
         ..Selection::default()
     };
     let (metrics, error) = match loader::load(&everything, &[]) {

@@ -1,5 +1,6 @@
 //! Development commands of iotrace. `cargo xtask setup` prepares a machine; the others call it for what they need.
 
+mod bench;
 mod demo;
 mod paths;
 mod process;
@@ -26,6 +27,8 @@ enum Task {
     Demo(demo::Args),
     /// Run every check and test; the last line counts them
     Test(test::Args),
+    /// Measure what tracing costs, beside other tracers
+    Bench(bench::Args),
     /// Run the live tests inside virtual machines, on distribution kernels
     Vm(vm::Args),
 }
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
         Task::Setup(args) => setup::run(&args),
         Task::Demo(args) => demo::run(&args),
         Task::Test(args) => test::run(&args),
+        Task::Bench(args) => bench::run(&args),
         Task::Vm(args) => vm::run(&args),
     };
     result.unwrap_or_else(|error| {

@@ -99,7 +99,7 @@ fn machines() -> Result<Tally> {
     let guest = Guest::build()?;
     println!("{:<20} {:6.1} s", "programs for VMs", start.elapsed().as_secs_f64());
     let boot =
-        |series, no_btf| Boot { series, no_btf, timeout: Duration::from_secs(240), filter: Vec::new() };
+        |series, no_btf| Boot { series, no_btf, timeout: Duration::from_secs(900), filter: Vec::new() };
     let mut boots: Vec<Boot> = SERIES.iter().map(|series| boot(series.name, false)).collect();
     boots.push(boot("6.1", true));
     Ok(vm::matrix(&boots, &guest, 2, false))

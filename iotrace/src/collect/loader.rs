@@ -5,7 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel, include_bytes_aligned, maps::CgroupArray};
+use aya::{
+    Btf, Ebpf, EbpfLoader, VerifierLogLevel, include_bytes_aligned,
+    maps::{CgroupArray, MapData, RingBuf},
+};
 use iotrace_common::{
     block::DeviceLayout,
     config::{Config, Offsets, RunState},
@@ -14,7 +17,7 @@ use iotrace_common::{
 
 use super::{
     error::StartError,
-    maps::{Maps, named},
+    maps::{self, Maps, named},
     pids::{self, Pids},
     procfs,
     selection::Selection,
@@ -46,6 +49,8 @@ pub struct Loaded {
     pub ebpf: Ebpf,
     /// Maps.
     pub maps: Maps,
+    /// Rare facts; `None` once the last was read.
+    pub events: Option<RingBuf<MapData>>,
     /// Pids here and in the initial namespace.
     pub pids: Pids,
     /// What was attached how.
@@ -59,7 +64,7 @@ pub struct Loaded {
 /// Loads and attaches. `targets` are pids of iotrace's own namespace.
 pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError> {
     let began = Instant::now();
-    let kernel = Kernel::of(btf::Btf::of_kernel()?);
+    let kernel = Kernel::of(btf::Btf::of_kernel()?, &selection.without);
     tracing::debug!("kernel types read after {:?}", began.elapsed());
     let disks = devices::disks();
     let (layouts, entries) = device_layouts(&disks, selection);
@@ -71,6 +76,7 @@ pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError
     if !selection.cgroups.is_empty() {
         watch_cgroups(&mut ebpf, selection);
     }
+    let events = Some(maps::take(&mut ebpf, "EVENTS")?);
     let mut maps = Maps::take(&mut ebpf)?;
     for slot in 0..maps.free_slots.capacity() {
         maps.free_slots.push(slot, 0).map_err(named("FREE_SLOTS"))?;
@@ -105,7 +111,7 @@ pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError
         metrics.iter().map(|metric| attach::attach_metric(&mut ebpf, metric, &kernel, &btf)).collect();
     drop(btf);
     give_back_memory();
-    Ok(Loaded { ebpf, maps, pids, probes, disks, attach_time: began.elapsed() })
+    Ok(Loaded { ebpf, maps, events, pids, probes, disks, attach_time: began.elapsed() })
 }
 
 /// The first required metric that could not be attached.

@@ -2,7 +2,7 @@
 
 use aya::{
     Ebpf,
-    maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, Queue, RingBuf},
+    maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, Queue},
 };
 use iotrace_common::{
     block::{BlockKey, BlockSlot, DeviceLayout},
@@ -55,11 +55,10 @@ maps! {
     free_sets: Queue<MapData, u32> = "FREE_SETS",
     /// Counters.
     tally: PerCpuArray<MapData, Tally> = "TALLY",
-    /// Rare facts.
-    events: RingBuf<MapData> = "EVENTS",
 }
 
-fn take<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &'static str) -> Result<T, StartError> {
+/// Takes a map out of the object.
+pub fn take<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &'static str) -> Result<T, StartError> {
     let map = ebpf.take_map(name).ok_or(MapError::InvalidName { name: name.into() });
     map.and_then(T::try_from).map_err(|error| StartError::Map { name, error })
 }

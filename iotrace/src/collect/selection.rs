@@ -14,7 +14,11 @@ use iotrace_common::{
 };
 
 use super::{error::StartError, procfs};
-use crate::{cli::Op, kernel::devices::Disk, model::Targets};
+use crate::{
+    cli::{AttachKind, Op},
+    kernel::devices::Disk,
+    model::Targets,
+};
 
 /// What to trace, checked.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +33,8 @@ pub struct Selection {
     pub comms: Vec<[u8; 16]>,
     /// Ops, empty: all.
     pub ops: Vec<Op>,
+    /// Ways to attach that are not tried.
+    pub without: Vec<AttachKind>,
     /// Filters as given.
     pub filters: Vec<(String, String)>,
 }

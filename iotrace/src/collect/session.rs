@@ -7,7 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use aya::programs::Program;
+use aya::{
+    maps::{MapData, RingBuf},
+    programs::Program,
+};
 use iotrace_common::{
     config::RunState,
     event::ARGS_BYTES,
@@ -195,7 +198,9 @@ impl Session {
     /// Returns the number of records.
     fn drain(&mut self) -> usize {
         let mut records = 0;
-        while let Some(event) = self.loaded.maps.events.next().map(|record| events::decode(&record)) {
+        let next =
+            |ring: &mut Option<RingBuf<MapData>>| ring.as_mut()?.next().map(|record| events::decode(&record));
+        while let Some(event) = next(&mut self.loaded.events) {
             records += 1;
             match event {
                 Some(event) => self.apply(event),
@@ -318,6 +323,8 @@ impl Session {
         let map_bytes = cost::map_bytes();
         self.detach();
         self.drain();
+        // Its mapping counts as resident memory, and the report is built next.
+        self.loaded.events = None;
         self.take_live_slots();
         let in_flight = self.take_block_sets();
         let errors: Vec<_> = self.loaded.maps.errnos.iter().flatten().collect();

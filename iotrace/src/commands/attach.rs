@@ -52,9 +52,13 @@ fn attach(args: &AttachArgs) -> anyhow::Result<()> {
         cgroups: args.cgroups.iter().map(|path| path.display().to_string()).collect(),
         follow: !common.no_follow,
     };
-    let selection =
-        Selection { targets: targets.clone(), cgroups: args.cgroups.clone(), ..Selection::default() }
-            .filtered(&common.devices, &common.comms, &common.ops, &devices::disks())?;
+    let selection = Selection {
+        targets: targets.clone(),
+        cgroups: args.cgroups.clone(),
+        without: common.without.clone(),
+        ..Selection::default()
+    }
+    .filtered(&common.devices, &common.comms, &common.ops, &devices::disks())?;
     let output = Output::open(common)?;
     let (kernel, hostname) = kernel_and_host();
     let meta = Meta { kernel, hostname, targets, filters: selection.filters.clone(), ..Meta::default() };

@@ -8,7 +8,7 @@ use crate::{cli::CheckArgs, preflight, report::Format};
 /// Runs the command.
 pub fn run(args: &CheckArgs) -> Exit {
     log_as_asked(args.verbose);
-    let found = preflight::look();
+    let found = preflight::look(&args.without);
     let text = match args.format {
         Format::Text => found.as_text(),
         Format::Json => match serde_json::to_string(&found) {

@@ -50,7 +50,10 @@ pub fn log_as_asked(verbose: u8) {
         1 => tracing::Level::DEBUG,
         _ => tracing::Level::TRACE,
     };
-    let subscriber =
-        tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_timer(tracing_subscriber::fmt::time::uptime()).finish();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .with_timer(tracing_subscriber::fmt::time::uptime())
+        .finish();
     let _ = tracing::subscriber::set_global_default(subscriber);
 }

@@ -38,6 +38,7 @@ pub fn offsets(btf: &Btf) -> Offsets {
         inode_sb: at("inode", "i_sb"),
         inode_ino: at("inode", "i_ino"),
         inode_size: at("inode", "i_size"),
+        inode_rdev: at("inode", "i_rdev"),
         sb_dev: at("super_block", "s_dev"),
         sb_magic: at("super_block", "s_magic"),
         rq_q: at("request", "q"),
@@ -67,7 +68,7 @@ pub fn missing(offsets: &Offsets, metric: Need) -> Vec<&'static str> {
     match metric {
         Need::Files => {
             absent!(task_files files_fdt fdtable_fd fdtable_max_fds file_inode inode_mode inode_sb inode_ino
-            inode_size sb_dev sb_magic)
+            inode_size inode_rdev sb_dev sb_magic)
         }
         Need::Block => {
             let mut names: Vec<_> = absent!(rq_q rq_mq_hctx rq_cmd_flags rq_tag rq_internal_tag rq_flags rq_data_len q_id hctx_queue_num disk_major disk_first_minor);

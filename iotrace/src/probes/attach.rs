@@ -4,7 +4,7 @@ use super::{
     kernel::Kernel,
     plan::{Metric, Place, Spec},
 };
-use crate::{kernel::layout, model::Probe};
+use crate::{cli::AttachKind, kernel::layout, model::Probe};
 use aya::{
     Btf, Ebpf,
     programs::{Program, ProgramError},
@@ -19,6 +19,9 @@ pub enum AttachError {
     /// Nothing to attach to.
     #[error("this kernel has no {0}")]
     NoPlace(String),
+    /// By the user.
+    #[error("switched off by --without")]
+    SwitchedOff,
     /// The kernel refused.
     #[error("{place}: {error}")]
     Refused {
@@ -77,6 +80,14 @@ pub fn detach(ebpf: &mut Ebpf, program: &str) {
 
 fn attach_one(ebpf: &mut Ebpf, spec: &Spec, kernel: &Kernel, btf: &Btf) -> Result<(), AttachError> {
     let program = ebpf.program_mut(spec.program).ok_or(AttachError::NoProgram(spec.program))?;
+    let kind = match &spec.place {
+        Place::TpBtf(_) => None,
+        Place::Fentry(_) | Place::Fexit(_) => Some(AttachKind::Fentry),
+        Place::Kprobe(_) => Some(AttachKind::Kprobe),
+    };
+    if kind.is_some_and(|kind| kernel.without.contains(&kind)) {
+        return Err(AttachError::SwitchedOff);
+    }
     let place = match &spec.place {
         Place::TpBtf(tracepoint) => {
             if !kernel.tracepoints.contains_key(tracepoint) {

@@ -5,7 +5,10 @@ use std::collections::{HashMap, HashSet};
 use iotrace_common::config::Offsets;
 
 use super::plan::{Place, metrics};
-use crate::kernel::{btf::Btf, layout};
+use crate::{
+    cli::AttachKind,
+    kernel::{btf::Btf, layout},
+};
 
 /// Facts of the running kernel.
 pub struct Kernel {
@@ -15,17 +18,20 @@ pub struct Kernel {
     pub tracepoints: HashMap<&'static str, u32>,
     /// Functions of the plans that exist, and `bpf_get_current_task_btf` if it does.
     pub functions: HashSet<String>,
+    /// Ways to attach that are not tried (`--without`).
+    pub without: Vec<AttachKind>,
     /// RQF_FLUSH_SEQ: a bit by number since 6.11, 1 << 4 before.
     pub flush_sequence_flag: u32,
 }
 
 impl Kernel {
     /// Reads the facts; the types themselves, several MB, are dropped.
-    pub fn of(btf: Btf) -> Self {
+    pub fn of(btf: Btf, without: &[AttachKind]) -> Self {
         let mut kernel = Self {
             offsets: layout::offsets(&btf),
             tracepoints: HashMap::new(),
             functions: HashSet::new(),
+            without: without.to_vec(),
             flush_sequence_flag: 1 << btf.enumerator("__RQF_FLUSH_SEQ").unwrap_or(4),
         };
         let mut function = |name: &str| {

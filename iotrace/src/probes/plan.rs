@@ -56,10 +56,9 @@ fn variant(name: impl Into<String>, programs: Vec<Spec>) -> Variant {
     Variant { name: name.into(), programs }
 }
 
-/// Every metric. Ends of a request or a call are attached before their beginnings, so that whatever is seen to begin is
-/// seen to end.
+/// Every metric. The owner's come before the phases': where the first issue is the start, it must be seen before the issue.
 pub fn metrics() -> Vec<Metric> {
-    vec![process_tree(), block_phases(), block_owner(), block_merges(), read_write()]
+    vec![process_tree(), block_owner(), block_phases(), block_merges(), read_write()]
 }
 
 fn process_tree() -> Metric {

@@ -22,7 +22,7 @@ fn planted<'a>(report: &'a Report, truth: &Value) -> Process<'a> {
 /// Checks bytes to the byte. On some virtual machines the interrupt that ends a request is not traced when it hits an
 /// idle CPU; where that was a request's last sight, it counts as in flight, and its bytes (at most `largest`) are missing.
 fn assert_bytes(report: &Report, bytes: u64, truth: u64, largest: u64) {
-    let unseen = report.block("in_flight_at_end");
+    let unseen = (report.block("in_flight_at_end") + report.skipped_runs());
     let all_but = truth.saturating_sub(unseen * largest);
     assert!(
         (all_but..=truth).contains(&bytes),
@@ -56,7 +56,7 @@ fn direct_io_on_a_file(live: &iotrace_live::Live, rw: &str) {
     let (count, bytes) = on_disk(&process, &disk, rw);
     // A transfer that crosses from one extent to the next is two requests, and two that touch may be merged.
     let merged = report.block("merged_bios") + report.block("merged_requests");
-    let unseen = report.block("in_flight_at_end");
+    let unseen = (report.block("in_flight_at_end") + report.skipped_runs());
     assert!(
         count <= COUNT + pieces && count + merged + unseen >= COUNT,
         "{count} requests, {pieces} extents, {merged} merged, {unseen} not seen to end"
@@ -93,7 +93,7 @@ fn direct_io_on_a_loop_device_is_counted_exactly() {
         let process = planted(&report, &truth);
         let (count, bytes) = on_disk(&process, &device.disk, rw);
         assert!(
-            count <= COUNT && count + report.block("in_flight_at_end") >= COUNT,
+            count <= COUNT && count + (report.block("in_flight_at_end") + report.skipped_runs()) >= COUNT,
             "{rw}: {count} requests"
         );
         assert_eq!(bytes, count * SIZE, "{rw}");
@@ -130,7 +130,10 @@ fn assert_issues(report: &Report) {
     let unissued = (block("started") + block("requeued"))
         .checked_sub(block("issued") + block("merged_requests"))
         .unwrap_or_else(|| panic!("more issues than starts and requeues: {}", report.0["block"]));
-    let excused = report.block_total("flush", "count") + block("in_flight_at_end") + block("abandoned");
+    let excused = report.block_total("flush", "count")
+        + block("in_flight_at_end")
+        + block("abandoned")
+        + report.skipped_runs();
     assert!(unissued <= excused, "{unissued} starts never issued, {excused} excused: {}", report.0["block"]);
 }
 
@@ -164,7 +167,7 @@ fn writers(live: &iotrace_live::Live, more: &[&str]) -> Option<Report> {
     );
     let bytes = report.block_total("write", "bytes");
     let truth = num(&truth, "/bytes");
-    let unseen = report.block("in_flight_at_end");
+    let unseen = (report.block("in_flight_at_end") + report.skipped_runs());
     assert!(
         bytes >= truth || unseen > 0,
         "{bytes} bytes reached the device of {truth}, {unseen} requests not seen to end"
@@ -196,7 +199,7 @@ fn small_files_read_cold_come_from_the_device_once() {
     for worker in report.named("pt_data_worker") {
         let (_, bytes) = on_disk(&worker, &disk, "read");
         let (files, sizes) = (worker.num("/file_size/count"), worker.num("/file_size/sum"));
-        let seen = bytes >= sizes || report.block("in_flight_at_end") > 0;
+        let seen = bytes >= sizes || (report.block("in_flight_at_end") + report.skipped_runs()) > 0;
         assert!(seen, "{bytes} bytes from the device for {sizes} of files: {}", report.0["block"]);
         assert!(bytes <= sizes + files * 4096, "{bytes} bytes from the device for {sizes} in {files} files");
     }

@@ -115,6 +115,21 @@ pub enum Command {
         #[arg(long, default_value_t = 4096)]
         size: usize,
     },
+    /// Cached reads by one thread that times itself; told by stdin how long.
+    Steady {
+        /// Folder for the file.
+        #[arg(long)]
+        dir: PathBuf,
+        /// CPU to stay on.
+        #[arg(long)]
+        cpu: Option<usize>,
+        /// Bytes a read.
+        #[arg(long, default_value_t = 4096)]
+        size: usize,
+        /// Reads a second; without it, as many as it can.
+        #[arg(long)]
+        rate: Option<u64>,
+    },
     /// Short-lived children that each read a known number of bytes; every tenth execs a `cat`.
     Spawn {
         /// Children.
@@ -257,6 +272,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Readers { dir, procs, threads, seconds, size } => {
             crate::readers::run(&dir, procs, threads, seconds, size)
         }
+        Command::Steady { dir, cpu, size, rate } => crate::steady::run(&dir, cpu, size, rate),
         Command::Spawn { count, seconds, file } => crate::spawn::run(count, seconds, &file),
         Command::SmallFiles { dir, files, workers, seed, prepare } => {
             crate::small_files::run(&dir, &crate::small_files::Plan { files, workers, seed }, prepare)

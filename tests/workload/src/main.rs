@@ -23,6 +23,7 @@ mod readers;
 mod rng;
 mod small_files;
 mod spawn;
+mod steady;
 mod sys;
 mod tally;
 mod truth;

@@ -24,7 +24,7 @@ pub struct Args {
     #[arg(long)]
     no_btf: bool,
     /// Seconds until a VM that has not finished is stopped
-    #[arg(long, default_value_t = 240)]
+    #[arg(long, default_value_t = 900)]
     timeout: u64,
     /// Virtual machines at a time
     #[arg(long, default_value_t = 2)]

@@ -1,0 +1,30 @@
+//! Whatever hooks the kernel allows, the numbers are the same.
+
+use iotrace_live::{live, num};
+
+/// By the best hooks (fentry where there is) and by those every kernel has.
+#[test]
+fn every_form_is_counted_once_by_either_kind_of_hook() {
+    let Some(live) = live!() else { return };
+    for without in ["kprobe", "fentry,kprobe"] {
+        let run = live.run().args(["--without", without]);
+        let (report, _) =
+            run.workload(["forms", "--calls", "50", "--dir", live.dir_arg()]).outcome().assert_truth();
+        let hooks = report.list("/probes").iter().find(|probe| probe["metric"] == "read/write").cloned();
+        let variant = hooks.and_then(|probe| Some(probe["variant"].as_str()?.to_owned())).expect("a variant");
+        assert!(without == "kprobe" || variant.starts_with("tp_btf"), "{variant} with --without {without}");
+    }
+}
+
+/// Where no hook runs at the start of a request, whoever inserts or issues it is its owner: for direct I/O, the same.
+#[test]
+fn requests_are_counted_where_only_their_issue_is_seen() {
+    let Some(live) = live!() else { return };
+    let file = live.file("direct", 100 * 65536);
+    let args = ["dio", "--file", &file, "--rw", "read", "--count", "100", "--size", "65536"];
+    let (report, truth) =
+        live.run().args(["--without", "fentry,kprobe"]).workload(args).outcome().assert_truth();
+    report.assert_block_ledger();
+    let process = report.process(num(&truth, "/processes/0/pid"));
+    assert!(process.num("/block/read/count") > 0, "{}", report.0["probes"]);
+}
