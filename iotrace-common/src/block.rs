@@ -122,7 +122,7 @@ pub struct QueueEntry {
 }
 
 /// Entries of `QUEUES`.
-pub const QUEUE_IDS: u32 = 1024;
+pub const QUEUE_IDS: u32 = 8192;
 
 const _: () =
     assert!(size_of::<BlockKey>() == 16 && size_of::<InFlight>() == 40 && size_of::<QueueEntry>() == 40);

@@ -31,6 +31,8 @@ pub struct Offsets {
     pub task_mm: u32,
     /// `task_struct.exit_code`
     pub task_exit_code: u32,
+    /// `task_struct.thread_info.status`, x86: TS_COMPAT marks a 32-bit call
+    pub task_status: u32,
     /// `signal_struct.live.counter`: threads of the group not yet exiting
     pub signal_live: u32,
     /// `pid.level`

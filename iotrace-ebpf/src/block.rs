@@ -12,7 +12,7 @@ use aya_ebpf::{
 };
 use iotrace_common::block::{
     BlockKey, DeviceLayout, FLAG_META, FLAG_READAHEAD, FLAG_SYNC, InFlight, OP_DISCARD, OP_FLUSH, OP_READ,
-    OP_WRITE, QUEUE_IDS, QueueEntry, SharedHist,
+    OP_WRITE, QueueEntry, SharedHist,
 };
 
 use crate::{
@@ -32,6 +32,8 @@ const REQ_RAHEAD: u32 = 1 << 19;
 /// Pass-through commands begin here; they are no I/O of a file system.
 const REQ_OP_DRV_IN: u32 = 32;
 const REQ_OP_FLUSH: u32 = 2;
+/// Every operation of a mask.
+const ALL_OPS: u32 = 0xf;
 
 #[btf_tracepoint(function = "block_io_start")]
 fn block_io_start(ctx: BtfTracePointContext) -> i32 {
@@ -118,32 +120,28 @@ fn block_bio_frontmerge(_ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-/// What the device is and where its requests lie, found once a queue.
+/// What the device is and where its requests lie, found once a queue. `None` when the kernel has more queues than places.
 #[inline(always)]
-fn queue_of<const TYPED: bool>(rq: u64) -> QueueEntry {
+fn queue_of<const TYPED: bool>(rq: u64) -> Option<&'static QueueEntry> {
     let q: u64 = field::<TYPED, _>(rq, offset!(rq_q));
     let id: u32 = field::<TYPED, _>(q, offset!(q_id));
-    let Some(place) = QUEUES.get_ptr_mut(id & (QUEUE_IDS - 1)) else { return QueueEntry::default() };
+    let place = QUEUES.get_ptr_mut(id)?;
     // SAFETY: a map value. `q` is written last, and all writers of one queue write the same.
     unsafe {
-        if core::ptr::read_volatile(&raw const (*place).q) == q {
-            return *place;
-        }
-        let disk: u64 = if offset!(q_disk) != iotrace_common::config::ABSENT {
-            field::<TYPED, _>(q, offset!(q_disk))
-        } else {
-            field::<TYPED, _>(rq, offset!(rq_disk))
-        };
-        let major: u32 = field::<TYPED, _>(disk, offset!(disk_major));
-        let minor: u32 = field::<TYPED, _>(disk, offset!(disk_first_minor));
-        let dev = (major << 20) | (minor & 0xf_ffff);
-        let layout = DEVICES.get(dev).copied().unwrap_or(DeviceLayout::default());
-        if id < QUEUE_IDS {
+        if core::ptr::read_volatile(&raw const (*place).q) != q {
+            let disk: u64 = if offset!(q_disk) != iotrace_common::config::ABSENT {
+                field::<TYPED, _>(q, offset!(q_disk))
+            } else {
+                field::<TYPED, _>(rq, offset!(rq_disk))
+            };
+            let major: u32 = field::<TYPED, _>(disk, offset!(disk_major));
+            let minor: u32 = field::<TYPED, _>(disk, offset!(disk_first_minor));
+            let dev = (major << 20) | (minor & 0xf_ffff);
             (*place).dev = dev;
-            (*place).layout = layout;
+            (*place).layout = DEVICES.get(dev).copied().unwrap_or(DeviceLayout::default());
             core::ptr::write_volatile(&raw mut (*place).q, q);
         }
-        QueueEntry { q, dev, _pad: 0, layout }
+        Some(&*place)
     }
 }
 
@@ -203,8 +201,11 @@ fn kind_of(cmd_flags: u32, data_len: u32) -> Option<(u32, u8)> {
 fn start<const TYPED: bool>(rq: u64) {
     let cmd_flags: u32 = field::<TYPED, _>(rq, offset!(rq_cmd_flags));
     let data_len: u32 = field::<TYPED, _>(rq, offset!(rq_data_len));
-    let queue = queue_of::<TYPED>(rq);
-    let Some((op, flags)) = selected(&queue, cmd_flags, data_len) else {
+    let Some(queue) = queue_of::<TYPED>(rq) else {
+        tally!(lost_in_flight);
+        return;
+    };
+    let Some((op, flags)) = selected(queue, cmd_flags, data_len) else {
         forget::<TYPED>(rq, &queue.layout);
         return;
     };
@@ -297,7 +298,7 @@ fn now() -> u64 {
 /// The entry of a started request.
 #[inline(always)]
 fn find(rq: u64) -> Option<*mut InFlight> {
-    let queue = queue_of::<true>(rq);
+    let queue = queue_of::<true>(rq)?;
     if let Some(place) = place_of::<true>(rq, &queue.layout) {
         // SAFETY: a map value.
         let entry = unsafe { &*place };
@@ -351,7 +352,9 @@ fn complete(rq: u64, error: u32, bytes: u32) {
 #[inline(always)]
 fn unmatched(rq: u64) {
     let op = field::<true, u32>(rq, offset!(rq_cmd_flags)) & REQ_OP_MASK;
-    if counting() && op < REQ_OP_DRV_IN && op != REQ_OP_FLUSH {
+    // With a filter, most of them are requests it left out.
+    let filtered = config!(device_filter) | config!(comm_count) != 0 || config!(block_op_mask) != ALL_OPS;
+    if counting() && !filtered && op < REQ_OP_DRV_IN && op != REQ_OP_FLUSH {
         tally!(block_completed_without_start);
     }
 }

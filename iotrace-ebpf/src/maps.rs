@@ -24,6 +24,9 @@ pub static RUN_STATE: Array<RunState> = Array::with_max_entries(1, 0);
 /// Last thread seen on this CPU: see `target::Cached`.
 #[map]
 pub static THREAD_CACHE: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
+/// Last process that owned a request on this CPU, and the generation: see `target::current_owner`.
+#[map]
+pub static OWNER_CACHE: PerCpuArray<[u64; 2]> = PerCpuArray::with_max_entries(1, 0);
 /// Slot by thread id.
 #[map]
 pub static THREADS: HashMap<u32, u32> = HashMap::with_max_entries(65_536, 0);

@@ -114,6 +114,7 @@ fn exit() {
     }
     // SAFETY: preallocated map; copied at once.
     let Some(&target) = (unsafe { TARGETS.get(tgid) }) else { return };
+    bump_generation();
     if target.key == 0 {
         let _ = TARGETS.remove(tgid);
         return;

@@ -13,7 +13,9 @@ use iotrace_common::{
 };
 
 use crate::{
-    maps::{CGROUPS, FREE_SLOTS, RUN_STATE, TARGETS, THREAD_CACHE, THREAD_SLOTS, THREADS, tally},
+    maps::{
+        CGROUPS, FREE_SLOTS, OWNER_CACHE, RUN_STATE, TARGETS, THREAD_CACHE, THREAD_SLOTS, THREADS, tally,
+    },
     mem::{config, load, offset, probe},
     process::announce,
 };
@@ -167,15 +169,54 @@ fn wanted() -> bool {
 }
 
 /// The owner of a block request begun by the current task: a target, a kernel thread under its own name, or others.
+/// Cached per CPU like the thread's slot; a key holds its tgid, so the answer and whom it is about are one word.
 #[inline(always)]
 pub fn current_owner() -> u64 {
     // SAFETY: no arguments.
     let tgid = unsafe { bpf_get_current_pid_tgid() } >> 32;
-    let flags: u32 = task_field(current_task(), offset!(task_flags));
-    if flags & PF_KTHREAD == 0 {
-        return current_process(tgid as u32, true);
+    let generation = generation();
+    let Some(cache) = OWNER_CACHE.get_ptr_mut(0) else { return process::OTHERS };
+    // SAFETY: a map value.
+    let (cached, cached_generation) = unsafe {
+        (core::ptr::read_volatile(&raw const (*cache)[0]), core::ptr::read_volatile(&raw const (*cache)[1]))
+    };
+    if cached >> process::START_BITS == tgid && cached_generation == generation {
+        return if cached & NOBODY == NOBODY { process::OTHERS } else { cached };
     }
-    kernel_thread(tgid as u32)
+    let owner = find_owner(tgid as u32);
+    let answer = if owner == process::OTHERS { (tgid << process::START_BITS) | NOBODY } else { owner };
+    // SAFETY: a map value.
+    unsafe {
+        core::ptr::write_volatile(&raw mut (*cache)[1], generation);
+        core::ptr::write_volatile(&raw mut (*cache)[0], answer);
+    }
+    owner
+}
+
+/// Start time of a process that is no target.
+const NOBODY: u64 = (1 << process::START_BITS) - 1;
+
+#[inline(never)]
+fn find_owner(tgid: u32) -> u64 {
+    let flags: u32 = task_field(current_task(), offset!(task_flags));
+    if flags & PF_KTHREAD == 0 { current_process(tgid, true) } else { kernel_thread(tgid) }
+}
+
+/// [`current_slot`] at the end of a call whose beginning was seen: no news of the target set matters any more.
+#[inline(always)]
+pub fn slot_of_call() -> Option<&'static mut ThreadSlot> {
+    // SAFETY: no arguments.
+    let tid = unsafe { bpf_get_current_pid_tgid() } & 0xffff_ffff;
+    let cache = THREAD_CACHE.get_ptr_mut(0)?;
+    // SAFETY: a map value.
+    let cached = unsafe { core::ptr::read_volatile(cache) };
+    if cached >> 42 != tid {
+        return current_slot();
+    }
+    let slot = THREAD_SLOTS.get_ptr_mut(((cached >> 22) & NOT_A_TARGET) as u32)?;
+    // SAFETY: a map value, which only this thread writes.
+    let slot = unsafe { &mut *slot };
+    if slot.tid as u64 == tid { Some(slot) } else { None }
 }
 
 #[inline(always)]

@@ -23,6 +23,7 @@ pub fn offsets(btf: &Btf) -> Offsets {
         task_thread_pid: at("task_struct", "thread_pid"),
         task_mm: at("task_struct", "mm"),
         task_exit_code: at("task_struct", "exit_code"),
+        task_status: at("task_struct", "thread_info.status"),
         signal_live: at("signal_struct", "live.counter"),
         pid_level: at("pid", "level"),
         pid_numbers: at("pid", "numbers"),
