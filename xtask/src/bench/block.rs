@@ -244,19 +244,28 @@ fn under(load: &Load, rig: &Rig, disk: &Loop, plan: &Plan) -> Result<(Costs, Vec
         ensure!(round == 1 || costs.peer == name, "{} ran in some rounds only", costs.peer);
         costs.peer = name;
 
+        if [before, between, after].iter().any(|pace| pace.iops == 0.0) {
+            eprintln!("this round does not count: the load did not get to run, traced or not");
+            continue;
+        }
         // Each against its own neighbours: a machine that grows slower through a round wrongs neither.
         costs.untraced[0].push(between.iops);
         costs.untraced[1].push(between.cpu_ns);
         costs.lost[0].push(ours.pace.lost(before, between));
         costs.lost[1].push(theirs.pace.lost(between, after));
-        costs.added_ns[0].push(ours.pace.added_ns(before, between));
-        costs.added_ns[1].push(theirs.pace.added_ns(between, after));
+        let added_ns = [ours.pace.added_ns(before, between), theirs.pace.added_ns(between, after)];
+        // A load that a tracer stopped altogether has lost all its requests, and none has a cost.
+        if added_ns.iter().all(|ns| ns.is_finite()) {
+            costs.added_ns[0].push(added_ns[0]);
+            costs.added_ns[1].push(added_ns[1]);
+        }
         costs.program_ns[0].push(ours.program_ns(|account| account.name.starts_with("block_")));
         costs.program_ns[1].push(ours.program_ns(|_| true));
         costs.program_ns[2].push(theirs.program_ns(|_| true));
         let requests = ours.requests;
         programs = ours.accounts.into_iter().map(|account| account.under(load.name, requests)).collect();
     }
+    ensure!(!costs.lost[0].values().is_empty(), "this machine is too busy: no round counts");
     Ok((costs, programs))
 }
 
