@@ -128,10 +128,12 @@ pub struct FileRef {
     pub _pad: u32,
 }
 
-/// One side (read or write) of the call in progress.
+/// The file of one side (read or write) of the call in progress, or of the last call that had that side.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct Pending {
+    /// Address of the open file; 0 when it was not needed.
+    pub file: u64,
     /// Address of the inode.
     pub inode: u64,
     /// Inode number.
@@ -168,7 +170,9 @@ pub struct ThreadSlot {
     pub enter_ns: u64,
     /// Bytes asked for.
     pub requested: u64,
-    /// Sides of the call in progress: read, write.
+    /// [`Kind`] of each side of the call in progress: read, write.
+    pub kinds: [u32; 2],
+    /// Their files.
     pub pending: [Pending; 2],
     /// Files last read, last written.
     pub file: [FileRef; 2],
@@ -205,7 +209,7 @@ pub struct FileKey {
 }
 
 const _: () = assert!(size_of::<OpSlot>() == 80 + FORMS * 8 + 2 * BUCKETS * 8);
-const _: () = assert!(size_of::<FileRef>() == 32 && size_of::<Pending>() == 32);
-const _: () = assert!(size_of::<ThreadSlot>() == 32 + 64 + 64 + 2 * KINDS * 16 + 2 * size_of::<OpSlot>());
+const _: () = assert!(size_of::<FileRef>() == 32 && size_of::<Pending>() == 40);
+const _: () = assert!(size_of::<ThreadSlot>() == 40 + 80 + 64 + 2 * KINDS * 16 + 2 * size_of::<OpSlot>());
 
 crate::pod!(ThreadSlot, ErrnoKey, FileKey);

@@ -145,8 +145,8 @@ fn enter(form: u8, regs: u64) {
         f if f == Form::Sendfile as u8 => (Some(argument(regs, 1) as u32), Some(first)),
         _ => (Some(first), Some(third as u32)),
     };
-    slot.pending[READ] = side(read_fd, OP_READ);
-    slot.pending[WRITE] = side(write_fd, OP_WRITE);
+    slot.kinds[READ] = side(read_fd, OP_READ, &mut slot.pending[READ]);
+    slot.kinds[WRITE] = side(write_fd, OP_WRITE, &mut slot.pending[WRITE]);
     slot.requested = match form {
         f if f == Form::Read as u8 || f == Form::Pread64 as u8 => third,
         f if f == Form::Write as u8 || f == Form::Pwrite64 as u8 => third,
@@ -160,13 +160,13 @@ fn enter(form: u8, regs: u64) {
 }
 
 #[inline(always)]
-fn side(fd: Option<u32>, op: u32) -> Pending {
-    let absent = Pending { kind: Kind::Absent as u32, ..Pending::default() };
+fn side(fd: Option<u32>, op: u32, pending: &mut Pending) -> u32 {
+    let absent = Kind::Absent as u32;
     let Some(fd) = fd else { return absent };
     if config!(op_mask) & (1 << op) == 0 {
         return absent;
     }
-    let pending = resolve(fd);
+    *pending = resolve(fd, pending);
     if config!(device_filter) == 1
         && (pending.kind <= Kind::BlockDevice as u32)
         // SAFETY: preallocated map; only its presence matters.
@@ -174,7 +174,7 @@ fn side(fd: Option<u32>, op: u32) -> Pending {
     {
         return absent;
     }
-    pending
+    pending.kind
 }
 
 #[inline(always)]
@@ -215,7 +215,7 @@ fn exit(returned: i64) {
 
 #[inline(always)]
 fn finish(slot: &mut ThreadSlot, side: usize, form: usize, latency_ns: u64, returned: i64) {
-    let kind = slot.pending[side].kind;
+    let kind = slot.kinds[side];
     if kind == Kind::Absent as u32 {
         return;
     }

@@ -109,9 +109,12 @@ pub fn own_cpu_ns() -> u64 {
     ns(usage.ru_utime) + ns(usage.ru_stime)
 }
 
-/// Largest resident set of this process.
+/// Largest resident set of this process. (`ru_maxrss` also holds what the process was before it executed iotrace.)
 pub fn max_rss_bytes() -> u64 {
-    usage().ru_maxrss as u64 * 1024
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|kib| kib.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok())
+        .map_or(0, |kib| kib * 1024)
 }
 
 fn usage() -> libc::rusage {
