@@ -147,13 +147,23 @@ pub fn size_now(inode: u64, otherwise: u64) -> u64 {
 }
 
 /// First `count` lengths of an io vector of the current process summed, `UNKNOWN_SIZE` when it is too long or unreadable.
-#[inline(always)]
+/// Out of line, so that calls without a vector do not pay for its stack.
+#[inline(never)]
 pub fn iovec_bytes(iov: u64, count: u64) -> u64 {
     const FOLLOWED: usize = 8;
-    let mut lengths = [[0u64; 2]; FOLLOWED];
     if count as usize > FOLLOWED || count == 0 {
         return iotrace_common::thread::UNKNOWN_SIZE;
     }
+    let mut lengths = core::mem::MaybeUninit::<[[u64; 2]; FOLLOWED]>::uninit();
+    let lengths = {
+        let first = lengths.as_mut_ptr().cast::<u64>();
+        for index in 0..2 * FOLLOWED {
+            // SAFETY: our own array. Volatile, or the compiler makes it a memset, which BPF does byte by byte.
+            unsafe { core::ptr::write_volatile(first.add(index), 0) };
+        }
+        // SAFETY: every element was written.
+        unsafe { lengths.assume_init_mut() }
+    };
     // SAFETY: at most the size of `lengths`.
     let error = unsafe {
         aya_ebpf::helpers::generated::bpf_probe_read_user(
@@ -166,8 +176,8 @@ pub fn iovec_bytes(iov: u64, count: u64) -> u64 {
         return iotrace_common::thread::UNKNOWN_SIZE;
     }
     let mut sum = 0;
-    for [_, length] in lengths {
-        sum += length;
+    for [_, length] in &*lengths {
+        sum += *length;
     }
     sum
 }
