@@ -42,7 +42,7 @@ pub fn run(args: &AttachArgs) -> Exit {
 }
 
 fn attach(args: &AttachArgs) -> anyhow::Result<()> {
-    signals::block();
+    let blocked = signals::block();
     let common = &args.common;
     selection::check_pids(&args.pids)?;
     selection::check_cgroups(&args.cgroups)?;
@@ -74,24 +74,19 @@ fn attach(args: &AttachArgs) -> anyhow::Result<()> {
     }
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
-        let signals = Signals::open()?;
-        let mut seen = 0;
+        let signals = Signals::open(blocked)?;
         let until = Until {
             duration: args.duration,
             child: None,
             targets_gone: !args.all && args.cgroups.is_empty(),
-            on_signal: &mut |signal| {
-                seen += u32::from(signal.ends_trace());
-                seen > 0
-            },
+            on_signal: &mut |signal| signal.ends_trace(),
         };
         follow(&mut session, &signals, until, !common.quiet).await
     })?;
     if ended == Ended::TargetsGone && !common.quiet {
         complain(&"every target has exited: the trace ends");
     }
-    // From here a second Ctrl-C ends iotrace at once.
-    signals::unblock();
+    blocked.quit_at_next()?;
     output.write(&session.finish(meta))?;
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::signals;
+use super::signals::Blocked;
 
 /// A forked child that has not executed the command yet.
 pub struct Held {
@@ -86,7 +86,7 @@ fn refusal(path: &Path) -> Option<Option<&'static str>> {
 }
 
 /// Forks the child. To be called while there is one thread only.
-pub fn hold(path: &Path, command: &[OsString]) -> Result<Held, CommandError> {
+pub fn hold(path: &Path, command: &[OsString], blocked: Blocked) -> Result<Held, CommandError> {
     let c_string = |bytes: &[u8]| CString::new(bytes).map_err(|_| CommandError::Nul);
     let path = c_string(path.as_os_str().as_bytes())?;
     let arguments = command.iter().map(|a| c_string(a.as_bytes())).collect::<Result<Vec<_>, _>>()?;
@@ -99,20 +99,20 @@ pub fn hold(path: &Path, command: &[OsString]) -> Result<Held, CommandError> {
         -1 => Err(io::Error::last_os_error().into()),
         0 => {
             drop(ours);
-            child(theirs, &path, &pointers)
+            child(theirs, &path, &pointers, blocked)
         }
         pid => Ok(Held { pid: pid as u32, gate: ours }),
     }
 }
 
-fn child(mut gate: UnixStream, path: &CString, arguments: &[*const libc::c_char]) -> ! {
+fn child(mut gate: UnixStream, path: &CString, arguments: &[*const libc::c_char], blocked: Blocked) -> ! {
     let mut word = [0];
     // End of file: iotrace died or gave up.
     if gate.read_exact(&mut word).is_err() {
         // SAFETY: leaves at once.
         unsafe { libc::_exit(125) };
     }
-    signals::unblock();
+    blocked.undo();
     // SAFETY: NUL-ended strings and a null-ended array. Rust ignores SIGPIPE; the command must not inherit that.
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);

@@ -1,6 +1,9 @@
 //! `iotrace run`: a command from its first instruction.
 
-use std::{os::unix::ffi::OsStrExt as _, time::Duration};
+use std::{
+    os::unix::ffi::OsStrExt as _,
+    time::{Duration, Instant},
+};
 
 use tokio::runtime::Builder;
 
@@ -11,7 +14,7 @@ use super::{
     held::{self, Held},
     log_as_asked,
     output::Output,
-    signals::{self, Signals},
+    signals::{self, Blocked, Signals},
     trace::{Ended, Until, follow},
 };
 use crate::{
@@ -56,18 +59,24 @@ pub fn run(args: &RunArgs) -> Exit {
         Ok(output) => output,
         Err(error) => return fail(&error),
     };
-    signals::block();
-    let held = match held::hold(&path, &args.command) {
+    let blocked = signals::block();
+    let held = match held::hold(&path, &args.command, blocked) {
         Ok(held) => held,
         Err(error) => return fail(&error),
     };
-    match trace(args, selection, output, held) {
+    match trace(args, selection, output, held, blocked) {
         Ok(code) => Exit::Command(code),
         Err(error) => fail(&format!("{error:#}")),
     }
 }
 
-fn trace(args: &RunArgs, mut selection: Selection, output: Output, held: Held) -> anyhow::Result<u8> {
+fn trace(
+    args: &RunArgs,
+    mut selection: Selection,
+    output: Output,
+    held: Held,
+    blocked: Blocked,
+) -> anyhow::Result<u8> {
     let pid = held.pid;
     let common = &args.common;
     selection.targets = Targets { pids: vec![pid], follow: !common.no_follow, ..Targets::default() };
@@ -94,7 +103,7 @@ fn trace(args: &RunArgs, mut selection: Selection, output: Output, held: Held) -
     }
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let (ended, asked) = runtime.block_on(async {
-        let signals = Signals::open()?;
+        let signals = Signals::open(blocked)?;
         let mut asked = None;
         let until = |duration, on_signal| -> std::io::Result<Until<'_>> {
             Ok(Until { duration, child: Some(held::pidfd(pid)?), targets_gone: false, on_signal })
@@ -111,9 +120,12 @@ fn trace(args: &RunArgs, mut selection: Selection, output: Output, held: Held) -
         };
         let mut ended = follow(&mut session, &signals, until(None, &mut first)?, !common.quiet).await?;
         if ended == Ended::Signal {
+            let asked_at = Instant::now();
             let mut second = |signal: signals::Signal| {
-                held::signal(pid, signal.number);
-                signal.ends_trace()
+                if signal.from_process {
+                    held::signal(pid, signal.number);
+                }
+                signal.insists(asked_at)
             };
             ended =
                 follow(&mut session, &signals, until(Some(PATIENCE), &mut second)?, !common.quiet).await?;
@@ -128,9 +140,9 @@ fn trace(args: &RunArgs, mut selection: Selection, output: Output, held: Held) -
             128 + asked.unwrap_or(libc::SIGINT) as u8
         })
     };
-    signals::unblock();
+    blocked.quit_at_next()?;
     if let Err(error) = output.write(&session.finish(meta)) {
-        complain(&format!("writing the report failed: {error}"));
+        complain(&error);
     }
     Ok(code)
 }
