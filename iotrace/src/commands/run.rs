@@ -118,7 +118,8 @@ fn trace(
             }
             signal.ends_trace()
         };
-        let mut ended = follow(&mut session, &signals, until(None, &mut first)?, !common.quiet).await?;
+        // No progress line: the terminal is the command's.
+        let mut ended = follow(&mut session, &signals, until(None, &mut first)?, false).await?;
         if ended == Ended::Signal {
             let asked_at = Instant::now();
             let mut second = |signal: signals::Signal| {
@@ -127,8 +128,7 @@ fn trace(
                 }
                 signal.insists(asked_at)
             };
-            ended =
-                follow(&mut session, &signals, until(Some(PATIENCE), &mut second)?, !common.quiet).await?;
+            ended = follow(&mut session, &signals, until(Some(PATIENCE), &mut second)?, false).await?;
         }
         Ok::<_, std::io::Error>((ended, asked))
     })?;
