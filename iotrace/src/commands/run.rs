@@ -2,6 +2,7 @@
 
 use std::{
     os::unix::ffi::OsStrExt as _,
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -64,7 +65,7 @@ pub fn run(args: &RunArgs) -> Exit {
         Ok(held) => held,
         Err(error) => return fail(&error),
     };
-    match trace(args, selection, output, held, blocked) {
+    match trace(args, &path, selection, output, held, blocked) {
         Ok(code) => Exit::Command(code),
         Err(error) => fail(&format!("{error:#}")),
     }
@@ -72,6 +73,7 @@ pub fn run(args: &RunArgs) -> Exit {
 
 fn trace(
     args: &RunArgs,
+    path: &Path,
     mut selection: Selection,
     output: Output,
     held: Held,
@@ -98,7 +100,7 @@ fn trace(
     };
     session.begin();
     if let Err(error) = held.release() {
-        complain(&format!("{}: {error}", args.command[0].to_string_lossy()));
+        complain(&held::explained(&args.command[0], path, error));
         return Ok(held::wait(pid));
     }
     let runtime = Builder::new_current_thread().enable_all().build()?;
