@@ -135,7 +135,11 @@ fn trace(
         Ok::<_, std::io::Error>((ended, asked))
     })?;
     let code = if ended == Ended::Command {
-        held::wait(pid)
+        let code = held::wait(pid);
+        if !common.quiet && !session.all_exited() {
+            complain(&"descendants of the command still run; they are no longer traced");
+        }
+        code
     } else {
         held::try_wait(pid).unwrap_or_else(|| {
             complain(&format!("the command did not end; it runs on as pid {pid}, no longer traced"));
