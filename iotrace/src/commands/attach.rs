@@ -1,5 +1,7 @@
 //! `iotrace attach`: running processes.
 
+use std::path::PathBuf;
+
 use tokio::runtime::Builder;
 
 use super::{
@@ -45,16 +47,16 @@ fn attach(args: &AttachArgs) -> anyhow::Result<()> {
     let blocked = signals::block();
     let common = &args.common;
     selection::check_pids(&args.pids)?;
-    selection::check_cgroups(&args.cgroups)?;
+    let cgroups = selection::check_cgroups(&args.cgroups)?;
     let targets = Targets {
         all: args.all,
         pids: args.pids.clone(),
-        cgroups: args.cgroups.iter().map(|path| path.display().to_string()).collect(),
+        cgroups: cgroups.iter().map(|path| path.display().to_string()).collect(),
         follow: !common.no_follow,
     };
     let selection = Selection {
         targets: targets.clone(),
-        cgroups: args.cgroups.clone(),
+        cgroups: cgroups.clone(),
         without: common.without.clone(),
         ..Selection::default()
     }
@@ -63,7 +65,7 @@ fn attach(args: &AttachArgs) -> anyhow::Result<()> {
     let (kernel, hostname) = kernel_and_host();
     let meta = Meta { kernel, hostname, targets, filters: selection.filters.clone(), ..Meta::default() };
 
-    let find = || pids(args);
+    let find = || pids(args, &cgroups);
     let mut session = Session::start(selection, &find(), common.self_stats).map_err(explained)?;
     // What was forked while the probes were being attached.
     session.add_targets(&find());
@@ -78,7 +80,7 @@ fn attach(args: &AttachArgs) -> anyhow::Result<()> {
         let until = Until {
             duration: args.duration,
             child: None,
-            targets_gone: !args.all && args.cgroups.is_empty(),
+            targets_gone: !args.all && cgroups.is_empty(),
             on_signal: &mut |signal| signal.ends_trace(),
         };
         follow(&mut session, &signals, until, !common.quiet).await
@@ -92,9 +94,9 @@ fn attach(args: &AttachArgs) -> anyhow::Result<()> {
 }
 
 /// Targets now: the pids given and what descends from them, and members of the cgroups.
-fn pids(args: &AttachArgs) -> Vec<u32> {
+fn pids(args: &AttachArgs, cgroups: &[PathBuf]) -> Vec<u32> {
     let mut pids = if args.common.no_follow { args.pids.clone() } else { procfs::descendants(&args.pids) };
-    for folder in &args.cgroups {
+    for folder in cgroups {
         pids.extend(procfs::cgroup_members(folder).unwrap_or_default());
     }
     pids.retain(|&pid| pid != std::process::id());
