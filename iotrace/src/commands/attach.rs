@@ -13,7 +13,7 @@ use super::{
 use crate::{
     cli::AttachArgs,
     collect::{
-        error::{StartError, chain},
+        error::{PRIVILEGE_HELP, StartError, chain},
         procfs,
         selection::{self, Selection},
         session::{Session, kernel_and_host},
@@ -21,6 +21,9 @@ use crate::{
     kernel::devices,
     model::{Meta, Targets},
 };
+
+/// Of a user without privileges.
+pub const NOT_PERMITTED: &str = "the kernel does not let this user load BPF programs";
 
 /// Runs the command.
 pub fn run(args: &AttachArgs) -> Exit {
@@ -115,7 +118,13 @@ fn described(args: &AttachArgs) -> String {
     pids.chain(cgroups).collect::<Vec<_>>().join(", ")
 }
 
-/// The error with its causes.
+/// The error with its causes. That the user lacks a privilege is all there is to say: which call found out is not.
 pub fn explained(error: StartError) -> anyhow::Error {
-    anyhow::anyhow!("{}", chain(&error))
+    match error {
+        StartError::NotPermitted { cause } => {
+            tracing::debug!("{cause}");
+            anyhow::anyhow!("{NOT_PERMITTED}\n{PRIVILEGE_HELP}")
+        }
+        other => anyhow::anyhow!("{}", chain(&other)),
+    }
 }
