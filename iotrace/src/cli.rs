@@ -15,6 +15,36 @@ pub struct Cli {
     pub command: Command,
 }
 
+impl Cli {
+    /// Drops what a list names again.
+    #[must_use]
+    pub fn without_repeats(mut self) -> Self {
+        let common = match &mut self.command {
+            Command::Check(_) => return self,
+            Command::Run(args) => &mut args.common,
+            Command::Attach(args) => {
+                drop_repeats(&mut args.pids);
+                drop_repeats(&mut args.cgroups);
+                &mut args.common
+            }
+        };
+        drop_repeats(&mut common.devices);
+        drop_repeats(&mut common.comms);
+        drop_repeats(&mut common.ops);
+        self
+    }
+}
+
+fn drop_repeats<T: PartialEq>(list: &mut Vec<T>) {
+    let mut kept = Vec::with_capacity(list.len());
+    for item in list.drain(..) {
+        if !kept.contains(&item) {
+            kept.push(item);
+        }
+    }
+    *list = kept;
+}
+
 /// Subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -54,7 +84,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub common: CommonArgs,
     /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 }
 
@@ -62,7 +92,7 @@ pub struct RunArgs {
 #[derive(Debug, Args)]
 pub struct AttachArgs {
     /// Process to trace, as numbered where iotrace runs; may be repeated
-    #[arg(short, long = "pid", value_name = "PID")]
+    #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',')]
     pub pids: Vec<u32>,
     /// Trace every process of a cgroup (a folder below /sys/fs/cgroup); may be repeated
     #[arg(long = "cgroup", value_name = "PATH")]
@@ -70,7 +100,7 @@ pub struct AttachArgs {
     /// Trace every process of the system
     #[arg(short, long, conflicts_with_all = ["pids", "cgroups"])]
     pub all: bool,
-    /// Stop after this long (e.g. 30s, 5m, 500ms); without it, Ctrl-C ends the trace
+    /// Stop after this long (e.g. 30s, 500ms, 1h30m); without it, Ctrl-C ends the trace
     #[arg(short, long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     pub duration: Option<Duration>,
     /// Common options.
@@ -84,7 +114,7 @@ pub struct CommonArgs {
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
-    /// Write the report to a file instead of standard output
+    /// Write the report to a file instead of standard output (`-`: standard output)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Do not trace processes that targets fork
@@ -156,22 +186,36 @@ pub enum SelfStats {
     Off,
 }
 
-/// A positive duration: a number with a unit (ns, us, ms, s, m, h), or plain seconds.
+/// A positive duration: numbers with units (ns, us, ms, s, m, h) that add up, or plain seconds.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let expected = "expected a positive duration such as 30s, 5m or 500ms";
-    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let value: f64 = number.trim().parse().map_err(|_| expected.to_owned())?;
-    let seconds = match unit.trim() {
-        "ns" => 1e-9,
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "" | "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(format!("unknown unit `{unit}`: {expected}")),
-    };
-    let duration = Duration::try_from_secs_f64(value * seconds).map_err(|_| expected.to_owned())?;
+    let expected = "expected a positive duration such as 30s, 500ms or 1h30m";
+    let mut seconds = 0.0;
+    let mut rest = text.trim();
+    loop {
+        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, after) = rest.split_at(number_end);
+        let value: f64 = number.parse().map_err(|_| expected.to_owned())?;
+        let after = after.trim_start();
+        let unit_end = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit_end);
+        seconds += value
+            * match unit {
+                "ns" => 1e-9,
+                "us" => 1e-6,
+                "ms" => 1e-3,
+                "s" => 1.0,
+                "m" | "min" => 60.0,
+                "h" => 3600.0,
+                "" if number == text.trim() => 1.0,
+                "" => return Err(expected.to_owned()),
+                _ => return Err(format!("unknown unit `{unit}`: {expected}")),
+            };
+        rest = after.trim_start();
+        if rest.is_empty() {
+            break;
+        }
+    }
+    let duration = Duration::try_from_secs_f64(seconds).map_err(|_| expected.to_owned())?;
     if duration.is_zero() { Err(expected.to_owned()) } else { Ok(duration) }
 }
 
@@ -181,13 +225,51 @@ mod tests {
 
     #[test]
     fn durations() {
-        for (text, millis) in
-            [("30s", 30_000), ("500ms", 500), ("1.5m", 90_000), ("2", 2000), ("1h", 3_600_000)]
-        {
+        for (text, millis) in [
+            ("30s", 30_000),
+            ("500ms", 500),
+            ("1.5m", 90_000),
+            ("2", 2000),
+            ("0.5", 500),
+            ("1h", 3_600_000),
+            ("1h30m", 5_400_000),
+            ("1m 30s", 90_000),
+            ("1 m 500 ms", 60_500),
+        ] {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for text in ["0", "0s", "-1", "-5s", "1x", "", "s", "nan", "inf", "1e30h"] {
+        for text in
+            ["0", "0s", "-1", "-5s", "1x", "", "s", "nan", "inf", "1e30h", "1m30", "1 2", "1m-5s", "."]
+        {
             assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    fn parsed(line: &[&str]) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line).map(Cli::without_repeats)
+    }
+
+    #[test]
+    fn what_is_named_twice_counts_once() {
+        let cli = parsed(&["iotrace", "attach", "-p", "1,2", "-p", "2", "--op", "read,read"]).unwrap();
+        let Command::Attach(args) = cli.command else { unreachable!() };
+        assert_eq!((args.pids, args.common.ops), (vec![1, 2], vec![Op::Read]));
+    }
+
+    #[test]
+    fn options_of_the_command_begin_after_its_name() {
+        for line in [&["-d", "5", "--", "sleep", "1"][..], &["--fromat", "json", "--", "ls"], &["-l"]] {
+            assert!(parsed(&[&["iotrace", "run"], line].concat()).is_err(), "{line:?}");
+        }
+        for (line, command) in [
+            (&["ls", "-l", "--format", "x"][..], &["ls", "-l", "--format", "x"][..]),
+            (&["--", "-weird", "--", "-q"], &["-weird", "--", "-q"]),
+            (&["-q", "--", "ls", "-d"], &["ls", "-d"]),
+        ] {
+            let Command::Run(args) = parsed(&[&["iotrace", "run"], line].concat()).unwrap().command else {
+                unreachable!()
+            };
+            assert_eq!(args.command, command, "{line:?}");
         }
     }
 

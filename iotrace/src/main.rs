@@ -10,7 +10,7 @@ use iotrace::{
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+        Ok(cli) => cli.without_repeats(),
         Err(error) => {
             // Help and version are data on stdout; a closed pipe is no failure.
             let _ = error.print();

@@ -6,12 +6,8 @@ use serde::Serialize;
 
 use crate::{
     cli::AttachKind,
-    collect::{
-        error::{PRIVILEGE_HELP, chain},
-        loader, procfs,
-        selection::Selection,
-        session::kernel_and_host,
-    },
+    collect::{error::PRIVILEGE_HELP, loader, procfs, selection::Selection, session::kernel_and_host},
+    commands::{attach::explained, wrapped},
     kernel::btf,
     model::{Probe, Targets},
 };
@@ -106,7 +102,7 @@ pub fn look(without: &[AttachKind]) -> Preflight {
             let refused = loader::refuse_without_required(&loaded.probes).err();
             (loaded.probes.into_iter().map(Metric::from).collect(), refused.map(|e| e.to_string()))
         }
-        Err(error) => (Vec::new(), Some(chain(&error))),
+        Err(error) => (Vec::new(), Some(explained(error).to_string())),
     };
     Preflight {
         schema_version: 1,
@@ -141,12 +137,15 @@ fn lockdown() -> String {
     mode.map_or("not shown", |(mode, _)| mode).to_owned()
 }
 
+/// Under the third column of the text.
+const DETAIL_INDENT: &str = "                      ";
+
 impl Preflight {
-    /// For a person, within 80 columns where the kernel's own words allow.
+    /// For a person, within 80 columns.
     pub fn as_text(&self) -> String {
         let mut text = String::new();
         let mut line = |mark: &str, name: &str, detail: &str| {
-            let _ = writeln!(text, "{mark:<4} {name:<16} {detail}");
+            let _ = writeln!(text, "{}", wrapped(&format!("{mark:<4} {name:<16} {detail}"), DETAIL_INDENT));
         };
         line("", "kernel", &format!("{} {}", self.kernel, self.architecture));
         for capability in &self.capabilities {
@@ -170,9 +169,9 @@ impl Preflight {
         match &self.error {
             None => text += "\niotrace can trace here.\n",
             Some(error) => {
-                let _ = writeln!(text, "\niotrace cannot trace here: {error}");
+                let _ = writeln!(text, "\n{}", wrapped(&format!("iotrace cannot trace here: {error}"), ""));
                 if !error.contains(PRIVILEGE_HELP) && self.capabilities.iter().all(|c| !c.held) {
-                    let _ = writeln!(text, "{PRIVILEGE_HELP}");
+                    let _ = writeln!(text, "{}", wrapped(PRIVILEGE_HELP, ""));
                 }
             }
         }

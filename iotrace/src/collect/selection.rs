@@ -1,10 +1,11 @@
 //! From what the user named to what the kernel side can compare: pids, cgroups, devices, command names, operations.
 
 use std::{
-    ffi::OsString,
-    fs,
+    ffi::{CString, OsString},
+    fs, io,
+    mem::MaybeUninit,
     os::unix::{ffi::OsStrExt as _, fs::FileTypeExt as _, fs::MetadataExt as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use iotrace_common::{
@@ -109,15 +110,47 @@ pub fn check_pids(pids: &[u32]) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Checks that the folders are cgroups.
-pub fn check_cgroups(folders: &[PathBuf]) -> Result<(), StartError> {
-    for folder in folders {
-        procfs::cgroup_members(folder).map_err(|error| StartError::BadCgroup {
-            path: folder.display().to_string(),
-            reason: format!("{error}; expected a folder below /sys/fs/cgroup that holds cgroup.procs"),
-        })?;
+/// Checks that the folders are cgroups, and returns where they are: a relative name that is not here is looked for where
+/// cgroups are mounted.
+pub fn check_cgroups(folders: &[PathBuf]) -> Result<Vec<PathBuf>, StartError> {
+    let mut found = Vec::new();
+    for given in folders {
+        let bad = |reason: String| StartError::BadCgroup { path: given.display().to_string(), reason };
+        let mounts = ["", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+        let folder = mounts.map(|mount| Path::new(mount).join(given)).into_iter().find(|path| path.exists());
+        let folder = folder.unwrap_or_else(|| given.clone());
+        let error = match file_system(&folder) {
+            Ok(CGROUP_V1 | CGROUP_V2) => procfs::cgroup_members(&folder).err(),
+            Ok(_) => return Err(bad("no cgroup; expected a folder below /sys/fs/cgroup".into())),
+            Err(error) => Some(error),
+        };
+        if let Some(error) = error {
+            return Err(bad(format!(
+                "{error}; expected a folder below /sys/fs/cgroup that holds cgroup.procs"
+            )));
+        }
+        if !found.contains(&folder) {
+            found.push(folder);
+        }
     }
-    Ok(())
+    Ok(found)
+}
+
+/// CGROUP_SUPER_MAGIC and CGROUP2_SUPER_MAGIC of include/uapi/linux/magic.h.
+const CGROUP_V1: u64 = 0x27_e0eb;
+const CGROUP_V2: u64 = 0x6367_7270;
+
+/// The magic number of the file system that holds `path`.
+fn file_system(path: &Path) -> io::Result<u64> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let mut stat = MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: a NUL-ended path, and a record that the call fills.
+    unsafe {
+        if libc::statfs(path.as_ptr(), stat.as_mut_ptr()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(stat.assume_init().f_type as u64)
+    }
 }
 
 fn padded_comm(name: &OsString) -> Result<[u8; 16], StartError> {

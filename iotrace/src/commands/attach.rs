@@ -1,5 +1,7 @@
 //! `iotrace attach`: running processes.
 
+use std::path::PathBuf;
+
 use tokio::runtime::Builder;
 
 use super::{
@@ -11,7 +13,7 @@ use super::{
 use crate::{
     cli::AttachArgs,
     collect::{
-        error::{StartError, chain},
+        error::{PRIVILEGE_HELP, StartError, chain},
         procfs,
         selection::{self, Selection},
         session::{Session, kernel_and_host},
@@ -19,6 +21,9 @@ use crate::{
     kernel::devices,
     model::{Meta, Targets},
 };
+
+/// Of a user without privileges.
+pub const NOT_PERMITTED: &str = "the kernel does not let this user load BPF programs";
 
 /// Runs the command.
 pub fn run(args: &AttachArgs) -> Exit {
@@ -42,19 +47,19 @@ pub fn run(args: &AttachArgs) -> Exit {
 }
 
 fn attach(args: &AttachArgs) -> anyhow::Result<()> {
-    signals::block();
+    let blocked = signals::block();
     let common = &args.common;
     selection::check_pids(&args.pids)?;
-    selection::check_cgroups(&args.cgroups)?;
+    let cgroups = selection::check_cgroups(&args.cgroups)?;
     let targets = Targets {
         all: args.all,
         pids: args.pids.clone(),
-        cgroups: args.cgroups.iter().map(|path| path.display().to_string()).collect(),
+        cgroups: cgroups.iter().map(|path| path.display().to_string()).collect(),
         follow: !common.no_follow,
     };
     let selection = Selection {
         targets: targets.clone(),
-        cgroups: args.cgroups.clone(),
+        cgroups: cgroups.clone(),
         without: common.without.clone(),
         ..Selection::default()
     }
@@ -63,7 +68,7 @@ fn attach(args: &AttachArgs) -> anyhow::Result<()> {
     let (kernel, hostname) = kernel_and_host();
     let meta = Meta { kernel, hostname, targets, filters: selection.filters.clone(), ..Meta::default() };
 
-    let find = || pids(args);
+    let find = || pids(args, &cgroups);
     let mut session = Session::start(selection, &find(), common.self_stats).map_err(explained)?;
     // What was forked while the probes were being attached.
     session.add_targets(&find());
@@ -74,32 +79,27 @@ fn attach(args: &AttachArgs) -> anyhow::Result<()> {
     }
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
-        let signals = Signals::open()?;
-        let mut seen = 0;
+        let signals = Signals::open(blocked)?;
         let until = Until {
             duration: args.duration,
             child: None,
-            targets_gone: !args.all && args.cgroups.is_empty(),
-            on_signal: &mut |signal| {
-                seen += u32::from(signal.ends_trace());
-                seen > 0
-            },
+            targets_gone: !args.all && cgroups.is_empty(),
+            on_signal: &mut |signal| signal.ends_trace(),
         };
         follow(&mut session, &signals, until, !common.quiet).await
     })?;
     if ended == Ended::TargetsGone && !common.quiet {
         complain(&"every target has exited: the trace ends");
     }
-    // From here a second Ctrl-C ends iotrace at once.
-    signals::unblock();
+    blocked.quit_at_next()?;
     output.write(&session.finish(meta))?;
     Ok(())
 }
 
 /// Targets now: the pids given and what descends from them, and members of the cgroups.
-fn pids(args: &AttachArgs) -> Vec<u32> {
+fn pids(args: &AttachArgs, cgroups: &[PathBuf]) -> Vec<u32> {
     let mut pids = if args.common.no_follow { args.pids.clone() } else { procfs::descendants(&args.pids) };
-    for folder in &args.cgroups {
+    for folder in cgroups {
         pids.extend(procfs::cgroup_members(folder).unwrap_or_default());
     }
     pids.retain(|&pid| pid != std::process::id());
@@ -118,7 +118,13 @@ fn described(args: &AttachArgs) -> String {
     pids.chain(cgroups).collect::<Vec<_>>().join(", ")
 }
 
-/// The error with its causes.
+/// The error with its causes. That the user lacks a privilege is all there is to say: which call found out is not.
 pub fn explained(error: StartError) -> anyhow::Error {
-    anyhow::anyhow!("{}", chain(&error))
+    match error {
+        StartError::NotPermitted { cause } => {
+            tracing::debug!("{cause}");
+            anyhow::anyhow!("{NOT_PERMITTED}\n{PRIVILEGE_HELP}")
+        }
+        other => anyhow::anyhow!("{}", chain(&other)),
+    }
 }

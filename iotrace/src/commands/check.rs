@@ -1,13 +1,18 @@
 //! `iotrace check`: what can be traced here, found by doing it.
 
-use std::io::{self, Write as _};
-
-use super::{Exit, complain, log_as_asked};
+use super::{
+    Exit, complain, log_as_asked,
+    output::{CLOSED, stdout_closed, to_stdout},
+};
 use crate::{cli::CheckArgs, preflight, report::Format};
 
 /// Runs the command.
 pub fn run(args: &CheckArgs) -> Exit {
     log_as_asked(args.verbose);
+    if stdout_closed() {
+        complain(&format!("{CLOSED}: there is no place for the answer"));
+        return Exit::Failure;
+    }
     let found = preflight::look(&args.without);
     let text = match args.format {
         Format::Text => found.as_text(),
@@ -19,12 +24,12 @@ pub fn run(args: &CheckArgs) -> Exit {
             }
         },
     };
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            complain(&error);
+    match to_stdout(|out| out.write_all(text.as_bytes())) {
+        Ok(()) if found.can_trace => Exit::Success,
+        Ok(()) => Exit::Failure,
+        Err(error) => {
+            complain(&format!("the answer could not be written: standard output: {error}"));
             Exit::Failure
         }
-        _ if found.can_trace => Exit::Success,
-        _ => Exit::Failure,
     }
 }

@@ -2,13 +2,18 @@
 
 use std::{
     env,
-    ffi::{CString, OsStr, OsString},
+    ffi::{CStr, CString, OsStr, OsString},
+    fs::File,
     io::{self, Read as _, Write as _},
     os::unix::{ffi::OsStrExt as _, net::UnixStream},
     path::{Path, PathBuf},
+    ptr,
 };
 
-use super::signals;
+use super::signals::Blocked;
+
+/// Runs files that are no programs and name no interpreter.
+const SHELL: &CStr = c"/bin/sh";
 
 /// A forked child that has not executed the command yet.
 pub struct Held {
@@ -29,6 +34,17 @@ pub enum CommandError {
     /// Not executable.
     #[error("{0}: {1}")]
     NotExecutable(String, &'static str),
+    /// The file is there, but not what its first line asks for.
+    #[error("{command}: its interpreter {interpreter} is not there")]
+    NoInterpreter {
+        /// As given.
+        command: String,
+        /// Named after `#!`, or the dynamic loader.
+        interpreter: String,
+    },
+    /// execve failed.
+    #[error("{0}: {1}")]
+    Exec(String, io::Error),
     /// A NUL byte in an argument.
     #[error("an argument holds a NUL byte")]
     Nul,
@@ -41,8 +57,8 @@ impl CommandError {
     /// As a shell has it.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::NotFound(_) | Self::NoSuchFile(_) => 127,
-            Self::NotExecutable(..) | Self::Nul => 126,
+            Self::NotFound(_) | Self::NoSuchFile(_) | Self::NoInterpreter { .. } => 127,
+            Self::NotExecutable(..) | Self::Exec(..) | Self::Nul => 126,
             Self::Fork(_) => 125,
         }
     }
@@ -50,6 +66,9 @@ impl CommandError {
 
 /// Finds the command as execvp(3) would, before anything is traced.
 pub fn find(command: &OsStr) -> Result<PathBuf, CommandError> {
+    if command.is_empty() {
+        return Err(CommandError::NotFound("\"\"".into()));
+    }
     let shown = || command.to_string_lossy().into_owned();
     if command.as_bytes().contains(&b'/') {
         let path = PathBuf::from(command);
@@ -86,12 +105,14 @@ fn refusal(path: &Path) -> Option<Option<&'static str>> {
 }
 
 /// Forks the child. To be called while there is one thread only.
-pub fn hold(path: &Path, command: &[OsString]) -> Result<Held, CommandError> {
+pub fn hold(path: &Path, command: &[OsString], blocked: Blocked) -> Result<Held, CommandError> {
     let c_string = |bytes: &[u8]| CString::new(bytes).map_err(|_| CommandError::Nul);
     let path = c_string(path.as_os_str().as_bytes())?;
     let arguments = command.iter().map(|a| c_string(a.as_bytes())).collect::<Result<Vec<_>, _>>()?;
-    let mut pointers: Vec<_> = arguments.iter().map(|a| a.as_ptr()).collect();
-    pointers.push(std::ptr::null());
+    let pointers: Vec<_> = arguments.iter().map(|a| a.as_ptr()).chain([ptr::null()]).collect();
+    // As execvp does it with a file that names no interpreter.
+    let by_shell: Vec<_> =
+        [SHELL.as_ptr(), path.as_ptr()].into_iter().chain(pointers[1..].iter().copied()).collect();
     // Close-on-exec, so the parent learns of success by end of file.
     let (ours, theirs) = UnixStream::pair()?;
     // SAFETY: one thread, so the child may do anything.
@@ -99,29 +120,60 @@ pub fn hold(path: &Path, command: &[OsString]) -> Result<Held, CommandError> {
         -1 => Err(io::Error::last_os_error().into()),
         0 => {
             drop(ours);
-            child(theirs, &path, &pointers)
+            child(theirs, &path, &pointers, &by_shell, blocked)
         }
         pid => Ok(Held { pid: pid as u32, gate: ours }),
     }
 }
 
-fn child(mut gate: UnixStream, path: &CString, arguments: &[*const libc::c_char]) -> ! {
+fn child(
+    mut gate: UnixStream,
+    path: &CStr,
+    arguments: &[*const libc::c_char],
+    by_shell: &[*const libc::c_char],
+    blocked: Blocked,
+) -> ! {
     let mut word = [0];
     // End of file: iotrace died or gave up.
     if gate.read_exact(&mut word).is_err() {
         // SAFETY: leaves at once.
         unsafe { libc::_exit(125) };
     }
-    signals::unblock();
-    // SAFETY: NUL-ended strings and a null-ended array. Rust ignores SIGPIPE; the command must not inherit that.
+    blocked.undo();
+    // SAFETY: NUL-ended strings and null-ended arrays. Rust ignores SIGPIPE; the command must not inherit that.
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         libc::execv(path.as_ptr(), arguments.as_ptr());
+        if *libc::__errno_location() == libc::ENOEXEC {
+            libc::execv(SHELL.as_ptr(), by_shell.as_ptr());
+        }
     }
     let errno = io::Error::last_os_error().raw_os_error().unwrap_or(0);
     let _ = gate.write_all(&errno.to_ne_bytes());
     // SAFETY: leaves at once.
     unsafe { libc::_exit(if errno == libc::ENOENT { 127 } else { 126 }) }
+}
+
+/// What execve's error means for a command that [`find`] found at `path`.
+pub fn explained(command: &OsStr, path: &Path, error: io::Error) -> CommandError {
+    let command = command.to_string_lossy().into_owned();
+    if error.kind() != io::ErrorKind::NotFound || !path.exists() {
+        return CommandError::Exec(command, error);
+    }
+    CommandError::NoInterpreter { command, interpreter: interpreter(path) }
+}
+
+/// The word after `#!`; without one the file is a program whose dynamic loader is missing.
+fn interpreter(path: &Path) -> String {
+    // The kernel reads as much of the line (BINPRM_BUF_SIZE).
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(256).read_to_end(&mut head));
+    let line = read.ok().and_then(|_| head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next());
+    let words = line.map(|line| String::from_utf8_lossy(line).into_owned()).unwrap_or_default();
+    words
+        .split([' ', '\t'])
+        .find(|word| !word.is_empty())
+        .map_or_else(|| "(the dynamic loader)".into(), |word| word.escape_debug().to_string())
 }
 
 impl Held {
@@ -197,9 +249,13 @@ mod tests {
     #[test]
     fn a_command_is_found_as_a_shell_would() {
         assert_eq!(find(OsStr::new("sh")).unwrap().file_name(), Some(OsStr::new("sh")));
-        for (command, code) in
-            [("no-such-command-here", 127), ("/no/such/file", 127), ("/etc", 126), ("/etc/passwd", 126)]
-        {
+        for (command, code) in [
+            ("no-such-command-here", 127),
+            ("", 127),
+            ("/no/such/file", 127),
+            ("/etc", 126),
+            ("/etc/passwd", 126),
+        ] {
             assert_eq!(find(OsStr::new(command)).unwrap_err().exit_code(), code, "{command}");
         }
     }

@@ -1,6 +1,10 @@
 //! `iotrace run`: a command from its first instruction.
 
-use std::{os::unix::ffi::OsStrExt as _, time::Duration};
+use std::{
+    os::unix::ffi::OsStrExt as _,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use tokio::runtime::Builder;
 
@@ -11,7 +15,7 @@ use super::{
     held::{self, Held},
     log_as_asked,
     output::Output,
-    signals::{self, Signals},
+    signals::{self, Blocked, Signals},
     trace::{Ended, Until, follow},
 };
 use crate::{
@@ -56,18 +60,25 @@ pub fn run(args: &RunArgs) -> Exit {
         Ok(output) => output,
         Err(error) => return fail(&error),
     };
-    signals::block();
-    let held = match held::hold(&path, &args.command) {
+    let blocked = signals::block();
+    let held = match held::hold(&path, &args.command, blocked) {
         Ok(held) => held,
         Err(error) => return fail(&error),
     };
-    match trace(args, selection, output, held) {
+    match trace(args, &path, selection, output, held, blocked) {
         Ok(code) => Exit::Command(code),
         Err(error) => fail(&format!("{error:#}")),
     }
 }
 
-fn trace(args: &RunArgs, mut selection: Selection, output: Output, held: Held) -> anyhow::Result<u8> {
+fn trace(
+    args: &RunArgs,
+    path: &Path,
+    mut selection: Selection,
+    output: Output,
+    held: Held,
+    blocked: Blocked,
+) -> anyhow::Result<u8> {
     let pid = held.pid;
     let common = &args.common;
     selection.targets = Targets { pids: vec![pid], follow: !common.no_follow, ..Targets::default() };
@@ -89,12 +100,12 @@ fn trace(args: &RunArgs, mut selection: Selection, output: Output, held: Held) -
     };
     session.begin();
     if let Err(error) = held.release() {
-        complain(&format!("{}: {error}", args.command[0].to_string_lossy()));
+        complain(&held::explained(&args.command[0], path, error));
         return Ok(held::wait(pid));
     }
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let (ended, asked) = runtime.block_on(async {
-        let signals = Signals::open()?;
+        let signals = Signals::open(blocked)?;
         let mut asked = None;
         let until = |duration, on_signal| -> std::io::Result<Until<'_>> {
             Ok(Until { duration, child: Some(held::pidfd(pid)?), targets_gone: false, on_signal })
@@ -109,28 +120,35 @@ fn trace(args: &RunArgs, mut selection: Selection, output: Output, held: Held) -
             }
             signal.ends_trace()
         };
-        let mut ended = follow(&mut session, &signals, until(None, &mut first)?, !common.quiet).await?;
+        // No progress line: the terminal is the command's.
+        let mut ended = follow(&mut session, &signals, until(None, &mut first)?, false).await?;
         if ended == Ended::Signal {
+            let asked_at = Instant::now();
             let mut second = |signal: signals::Signal| {
-                held::signal(pid, signal.number);
-                signal.ends_trace()
+                if signal.from_process {
+                    held::signal(pid, signal.number);
+                }
+                signal.insists(asked_at)
             };
-            ended =
-                follow(&mut session, &signals, until(Some(PATIENCE), &mut second)?, !common.quiet).await?;
+            ended = follow(&mut session, &signals, until(Some(PATIENCE), &mut second)?, false).await?;
         }
         Ok::<_, std::io::Error>((ended, asked))
     })?;
     let code = if ended == Ended::Command {
-        held::wait(pid)
+        let code = held::wait(pid);
+        if !common.quiet && !session.all_exited() {
+            complain(&"descendants of the command still run; they are no longer traced");
+        }
+        code
     } else {
         held::try_wait(pid).unwrap_or_else(|| {
             complain(&format!("the command did not end; it runs on as pid {pid}, no longer traced"));
             128 + asked.unwrap_or(libc::SIGINT) as u8
         })
     };
-    signals::unblock();
+    blocked.quit_at_next()?;
     if let Err(error) = output.write(&session.finish(meta)) {
-        complain(&format!("writing the report failed: {error}"));
+        complain(&error);
     }
     Ok(code)
 }

@@ -49,7 +49,10 @@ pub fn attach_metric(ebpf: &mut Ebpf, metric: &Metric, kernel: &Kernel, btf: &Bt
                 let reason = reasons.join("; ");
                 return Probe { metric: metric.name.into(), variant: Some(variant.name.clone()), reason };
             }
-            Err(error) => reasons.push(format!("no {}: {error}", variant.name)),
+            Err(error) => {
+                tracing::debug!("{}: no {}: {error}", metric.name, variant.name);
+                reasons.push(format!("no {}: {error}", variant.name));
+            }
         }
     }
     Probe { metric: metric.name.into(), variant: None, reason: reasons.join("; ") }
@@ -133,8 +136,10 @@ fn load_and_attach(program: &mut Program, place: &str, btf: &Btf) -> Result<(), 
 pub fn describe(error: &ProgramError) -> String {
     match error {
         ProgramError::LoadError { io_error, verifier_log } => {
-            tracing::debug!("verifier: {verifier_log}");
             let log = verifier_log.to_string();
+            if !log.trim().is_empty() {
+                tracing::trace!("verifier: {log}");
+            }
             let words = log.lines().rev().map(str::trim).find(|line| {
                 !line.is_empty()
                     && !line.starts_with("processed ")

@@ -80,6 +80,81 @@ fn a_command_that_cannot_be_executed_exits_with_126() {
 }
 
 #[test]
+fn an_empty_command_is_not_found() {
+    let Some(live) = live!(Need::NoTracing) else { return };
+    let outcome = live.run().args(["--", ""]).outcome();
+    outcome.assert_refused(&["not found"]);
+    assert_eq!(outcome.code(), Some(127), "{}", outcome.describe());
+}
+
+#[test]
+fn a_missing_interpreter_is_named() {
+    let Some(live) = live!() else { return };
+    let script = live.dir().join("script");
+    std::fs::write(&script, "#!/no/such/shell -e\n").expect("write a script");
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("make it executable");
+    let outcome = live.run().arg("--").arg(&script).outcome();
+    outcome.assert_refused(&["/no/such/shell"]);
+    assert_eq!(outcome.code(), Some(127), "{}", outcome.describe());
+}
+
+#[test]
+fn an_option_that_run_does_not_have_is_a_usage_error() {
+    let Some(live) = live!(Need::NoTracing) else { return };
+    for args in [["-d", "5", "--", "/bin/true"], ["--fromat", "json", "--", "/bin/true"]] {
+        let outcome = live.run().args(args).outcome();
+        outcome.assert_refused(&[args[0]]);
+        assert_eq!(outcome.code(), Some(2), "{}", outcome.describe());
+    }
+}
+
+#[test]
+fn a_command_that_never_starts_leaves_files_as_they_were() {
+    let Some(live) = live!() else { return };
+    let script = live.dir().join("script");
+    std::fs::write(&script, "#!/no/such/shell\n").expect("write a script");
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("make it executable");
+    let (old, new) = (live.dir().join("old"), live.dir().join("new"));
+    std::fs::write(&old, "kept").expect("write a file");
+    for path in [&old, &new] {
+        let outcome = live.run().arg("-o").arg(path).arg("--").arg(&script).outcome();
+        assert_eq!(outcome.code(), Some(127), "{}", outcome.describe());
+    }
+    assert_eq!(std::fs::read_to_string(&old).expect("a file"), "kept");
+    assert!(!new.exists(), "an empty report was left behind");
+}
+
+#[test]
+fn a_closed_or_full_standard_output_is_told() {
+    let Some(live) = live!() else { return };
+    let shell = |redirection: &str| {
+        let script = format!("exec \"$@\" {redirection}");
+        let output = std::process::Command::new("sh")
+            .args(["-c", &script, "sh"])
+            .arg(&live.iotrace)
+            .args(["attach", "-a", "-d", "1s"])
+            .output()
+            .expect("run a shell");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for (redirection, word, begins) in [(">&-", "closed", false), (">/dev/full", "No space", true)] {
+        let (code, stderr) = shell(redirection);
+        assert_eq!(code, Some(1), "{redirection}: {stderr}");
+        assert!(stderr.contains(word) && stderr.contains("-o"), "{redirection}: {stderr}");
+        assert_eq!(stderr.contains("tracing every process"), begins, "{redirection}: {stderr}");
+    }
+}
+
+#[test]
+fn a_folder_that_is_no_cgroup_is_refused() {
+    let Some(live) = live!() else { return };
+    std::fs::write(live.dir().join("cgroup.procs"), "1\n").expect("write a file");
+    live.iotrace(["attach", "-d", "1s", "--cgroup", live.dir_arg()])
+        .outcome()
+        .assert_refused(&[live.dir_arg(), "cgroup"]);
+}
+
+#[test]
 fn no_command_is_a_usage_error() {
     let Some(live) = live!(Need::NoTracing) else { return };
     let outcome = live.iotrace(["run"]).outcome();

@@ -1,6 +1,11 @@
 //! How a trace begins and ends: what stays behind, who gets which signal and exit code.
 
 use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::{ffi::OsStrExt, fs::PermissionsExt, process::ExitStatusExt};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -77,6 +82,105 @@ fn ctrl_c_ends_an_attached_trace_with_its_report() {
     assert_eq!(outcome.code(), Some(0), "{}", outcome.describe());
     assert_matches(&outcome.report(), &truth);
     hold.end();
+}
+
+#[test]
+fn signals_that_come_together_end_the_trace_once_with_its_report() {
+    let Some(live) = live!() else { return };
+    let signals = [libc::SIGUSR1, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR2, libc::SIGINT];
+    let mut hold = live.hold(&[]);
+    let trace = live.attach(["-p", &hold.pid_arg()]);
+    let truth = hold.go();
+    for signal in signals {
+        kill(trace.pid(), signal);
+    }
+    let outcome = trace.wait();
+    assert_eq!(outcome.code(), Some(0), "{}", outcome.describe());
+    assert_matches(&outcome.report(), &truth);
+    hold.end();
+}
+
+#[test]
+fn usr1_does_not_end_an_attached_trace() {
+    let Some(live) = live!() else { return };
+    let mut hold = live.hold(&[]);
+    let trace = live.attach(["-p", &hold.pid_arg()]);
+    kill(trace.pid(), libc::SIGUSR1);
+    let truth = hold.go();
+    assert_matches(&trace.stop().report(), &truth);
+    hold.end();
+}
+
+#[test]
+fn a_second_signal_ends_a_trace_whose_report_nobody_reads() {
+    let Some(live) = live!() else { return };
+    let hold = live.hold(&[]);
+    let path = live.dir().join("nobody-reads");
+    let fifo = CString::new(path.as_os_str().as_bytes()).expect("no NUL");
+    // SAFETY: a NUL-ended path.
+    assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0, "mkfifo");
+    // For reading too, so that opening does not wait for a writer.
+    let mut pipe = OpenOptions::new().read(true).write(true).open(&path).expect("open the pipe");
+    // Filled up, so that the first byte of the report waits.
+    // SAFETY: a plain call on an open descriptor.
+    let bytes = unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_GETPIPE_SZ) };
+    pipe.write_all(&vec![0; bytes as usize]).expect("fill the pipe");
+    let trace = live.attach(["-p", &hold.pid_arg(), "-o", path.to_str().expect("UTF-8")]);
+    for signal in [libc::SIGTERM, libc::SIGUSR1, libc::SIGHUP] {
+        kill(trace.pid(), signal);
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    kill(trace.pid(), libc::SIGTERM);
+    let outcome = trace.wait();
+    assert_eq!(outcome.status.signal(), Some(libc::SIGTERM), "{}", outcome.describe());
+    hold.end();
+}
+
+#[test]
+fn a_hangup_ignored_on_entry_stays_ignored() {
+    let Some(live) = live!() else { return };
+    let mut hold = live.hold(&[]);
+    let mut command = Command::new("nohup");
+    command.arg(&live.iotrace).args(["attach", "--format", "json", "-p", &hold.pid_arg()]);
+    let trace = iotrace_live::Attach::of(command);
+    kill(trace.pid(), libc::SIGHUP);
+    std::thread::sleep(Duration::from_millis(500));
+    let truth = hold.go();
+    assert_matches(&trace.stop().report(), &truth);
+    hold.end();
+}
+
+#[test]
+fn descendants_that_outlive_the_command_are_told() {
+    let Some(live) = live!() else { return };
+    for (script, told) in [("sleep 1 >&- 2>&- & exit 0", true), ("sleep 0.1 & wait; exit 0", false)] {
+        let outcome = live.run().args(["--", "sh", "-c", script]).outcome();
+        assert_eq!(outcome.code(), Some(0), "{}", outcome.describe());
+        assert_eq!(outcome.stderr.contains("descendants"), told, "{script}: {}", outcome.describe());
+    }
+}
+
+#[test]
+fn a_report_takes_the_place_of_what_a_file_held() {
+    let Some(live) = live!() else { return };
+    let path = live.file("report", 1 << 20);
+    let outcome = live.run().args(["-o", &path]).workload(["exit"]).outcome();
+    assert_eq!(outcome.code(), Some(0), "{}", outcome.describe());
+    let report = std::fs::read(&path).expect("the report");
+    serde_json::from_slice::<serde_json::Value>(&report).expect("nothing but the report");
+    let outcome = live.run().args(["-o", "-"]).workload(["exit"]).outcome();
+    outcome.report();
+}
+
+#[test]
+fn a_script_without_an_interpreter_runs_in_the_shell() {
+    let Some(live) = live!() else { return };
+    let script = live.dir().join("script");
+    std::fs::write(&script, "exit $1\n").expect("write a script");
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("make it executable");
+    let outcome = live.run().arg("--").arg(&script).arg("7").outcome();
+    assert_eq!(outcome.code(), Some(7), "{}", outcome.describe());
+    outcome.report();
 }
 
 #[test]
