@@ -1,7 +1,10 @@
 //! The processes seen in a trace, by key: who they are, what their threads that are gone have counted, and which files
 //! they touched.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
 
 use iotrace_common::{
     process::tgid_of,
@@ -28,6 +31,8 @@ pub struct Processes {
     places: HashMap<u64, u32>,
     /// Key of the process that has a tgid now.
     current: HashMap<u32, u64>,
+    /// Command lines, each once: a system's processes share few.
+    cmdlines: HashSet<Arc<Vec<Vec<u8>>>>,
     /// By (process, inode number, device).
     files: HashMap<(u64, u64, u32), File>,
 }
@@ -64,14 +69,21 @@ impl Processes {
         let inherited = self.current.get(&seen.ppid).and_then(|parent| self.places.get(parent));
         let inherited = inherited.map(|&place| self.list[place as usize].cmdline.clone()).unwrap_or_default();
         self.current.insert(seen.pid, key);
+        let cmdline = match self.cmdlines.get(&seen.cmdline) {
+            Some(known) => Arc::clone(known),
+            None => {
+                self.cmdlines.insert(Arc::clone(&seen.cmdline));
+                seen.cmdline
+            }
+        };
         let process = self.entry(key);
         process.ns_pid = seen.ns_pid;
         process.ppid = seen.ppid;
         process.start_ns = seen.start_ns;
         process.comm = seen.comm;
         process.kernel_thread = seen.kernel_thread;
-        if !seen.cmdline.is_empty() {
-            process.cmdline = seen.cmdline;
+        if !cmdline.is_empty() {
+            process.cmdline = cmdline;
         } else if process.cmdline.is_empty() && !exec {
             process.cmdline = inherited;
         }
@@ -151,8 +163,8 @@ impl Processes {
             }
             if !process.kernel_thread {
                 let cmdline = procfs::cmdline(pid);
-                if !cmdline.is_empty() {
-                    process.cmdline = cmdline;
+                if !cmdline.is_empty() && cmdline != *process.cmdline {
+                    process.cmdline = cmdline.into();
                 }
             }
         }
@@ -216,11 +228,12 @@ mod tests {
     #[test]
     fn a_fork_has_its_parents_arguments() {
         let mut processes = Processes::default();
-        let parent = Process { cmdline: vec![b"python".to_vec()], ..named(u32::MAX >> 11, 1, b"python") };
+        let parent =
+            Process { cmdline: vec![b"python".to_vec()].into(), ..named(u32::MAX >> 11, 1, b"python") };
         let pid = parent.pid;
         processes.seen(key(pid, 1 << 30), parent, false);
         processes.seen(key(pid - 1, 1 << 31), named(pid - 1, pid, b"python"), false);
-        assert!(processes.finish(|_| None).iter().all(|p| p.cmdline == [b"python".to_vec()]));
+        assert!(processes.finish(|_| None).iter().all(|p| *p.cmdline == [b"python".to_vec()]));
     }
 
     #[test]

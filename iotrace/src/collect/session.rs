@@ -169,7 +169,7 @@ impl Session {
                 ns_pid: status.ns_pids.last().copied().unwrap_or(pid),
                 ppid: status.ppid,
                 comm: procfs::comm(pid).unwrap_or(status.comm),
-                cmdline: procfs::cmdline(pid),
+                cmdline: procfs::cmdline(pid).into(),
                 ..Process::default()
             };
             self.waiting.insert(host_pid, process);
@@ -218,7 +218,7 @@ impl Session {
                 // The kernel side reads the arguments of the moment, but no more than fit its record.
                 let cmdline = match known {
                     Some(known) if !exec && (args.is_empty() || args.len() == ARGS_BYTES) => known.cmdline,
-                    _ => procfs::split_arguments(&args),
+                    _ => procfs::split_arguments(&args).into(),
                 };
                 let seen = Process {
                     pid,
@@ -325,7 +325,7 @@ impl Session {
         self.drain();
         // Its mapping counts as resident memory, and the report is built next.
         self.loaded.events = None;
-        self.take_live_slots();
+        let in_progress = self.take_live_slots();
         let in_flight = self.take_block_sets();
         let errors: Vec<_> = self.loaded.maps.errnos.iter().flatten().collect();
         for (key, count) in errors {
@@ -333,8 +333,17 @@ impl Session {
         }
         let tally = self.loaded.maps.counters();
         let mut notes = vec![
-            "Not covered: io_uring, AIO and mmap (page faults); their block requests are counted.".to_owned(),
+            "Not covered: io_uring, AIO and mmap (page faults), and the time spent in fsync, open, stat and their kin; the \
+             block requests of all of them are counted.".to_owned(),
         ];
+        if let Some(oldest) = in_progress.iter().min() {
+            let since = Duration::from_nanos(clock::monotonic_ns().saturating_sub(*oldest));
+            notes.push(format!(
+                "Reads and writes still in progress at the end, not counted: {}, the longest for {:.1} s.",
+                in_progress.len(),
+                since.as_secs_f64()
+            ));
+        }
         if tally.block_ended_unseen > 0 {
             notes.push(format!(
                 "{} block requests ended unseen (an interrupt that hits an idle CPU is not traced on some virtual \
@@ -403,7 +412,9 @@ impl Session {
         loaded.iter().for_each(|name| attach::detach(&mut self.loaded.ebpf, name));
     }
 
-    fn take_live_slots(&mut self) {
+    /// Returns when each call that is still in progress began.
+    fn take_live_slots(&mut self) -> Vec<u64> {
+        let mut in_progress = Vec::new();
         let mut slots: Vec<u32> = self.loaded.maps.threads.iter().flatten().map(|(_, slot)| slot).collect();
         if self.loaded.maps.counters().lost_ring > 0 {
             // The end of some threads was not told: look at every slot.
@@ -413,9 +424,13 @@ impl Session {
             if let Ok(thread) = self.loaded.maps.thread_slots.get(&slot, 0)
                 && thread.tid != 0
             {
+                if thread.form != 0 {
+                    in_progress.push(thread.enter_ns);
+                }
                 self.processes.add_thread(&thread);
             }
         }
+        in_progress
     }
 
     fn take_block_sets(&mut self) -> u64 {

@@ -83,19 +83,27 @@ impl Histogram {
     /// The value at `quantile` (0..=1): the midpoint of the bucket that holds the value of that rank, clamped to the
     /// exact extremes. `None` when empty.
     pub fn quantile(&self, quantile: f64) -> Option<u64> {
+        self.bucket_at(quantile).map(|(low, high)| (low + (high - low) / 2).clamp(self.min, self.max))
+    }
+
+    /// The bucket that holds the value of a rank.
+    fn bucket_at(&self, quantile: f64) -> Option<(u64, u64)> {
         if self.count == 0 {
             return None;
         }
         let rank = ((quantile * self.count as f64).ceil() as u64).clamp(1, self.count);
         let mut seen = 0;
-        for &(bucket, count) in &self.counts {
+        let at_rank = self.counts.iter().find(|(_, count)| {
             seen += count;
-            if seen >= rank {
-                let (low, high) = bucket_bounds(bucket.into());
-                return Some((low + (high - low) / 2).clamp(self.min, self.max));
-            }
-        }
-        Some(self.max)
+            seen >= rank
+        });
+        at_rank.map(|(bucket, _)| bucket_bounds((*bucket).into()))
+    }
+
+    /// As [`Histogram::quantile`], by the low edge of the bucket: for sizes, which are round far more often than not, and
+    /// round sizes are low edges.
+    pub fn quantile_floor(&self, quantile: f64) -> Option<u64> {
+        self.bucket_at(quantile).map(|(low, _)| low.clamp(self.min, self.max))
     }
 
     /// The buckets in use as (low, high, count), both ends inclusive, ascending.
@@ -139,6 +147,13 @@ mod tests {
         let mut empty = Histogram::default();
         empty.merge(&all);
         assert_eq!(empty, all);
+    }
+
+    #[test]
+    fn round_sizes_have_round_quantiles() {
+        let mut h = Histogram::default();
+        [512, 4096, 4096, 4096, 65536].iter().for_each(|&size| h.record(size));
+        assert_eq!((h.quantile_floor(0.5), h.quantile_floor(0.99)), (Some(4096), Some(65536)));
     }
 
     #[test]

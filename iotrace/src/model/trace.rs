@@ -1,6 +1,6 @@
 //! The parts of a trace.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::Histogram;
 
@@ -50,6 +50,7 @@ pub struct Meta {
 /// and a system has thousands of processes.)
 pub fn named<'a, V: Default>(list: &'a mut Vec<(&'static str, V)>, name: &'static str) -> &'a mut V {
     let place = list.binary_search_by_key(&name, |(known, _)| known).unwrap_or_else(|place| {
+        list.reserve_exact(1);
         list.insert(place, (name, V::default()));
         place
     });
@@ -93,8 +94,8 @@ pub struct Process {
     pub start_ns: u64,
     /// Last known command name; any bytes.
     pub comm: Vec<u8>,
-    /// Arguments; any bytes; empty for kernel threads or when unreadable.
-    pub cmdline: Vec<Vec<u8>>,
+    /// Arguments, shared by all who have the same; any bytes; empty for kernel threads or when unreadable.
+    pub cmdline: Arc<Vec<Vec<u8>>>,
     /// The process was gone before the trace ended.
     pub exited: bool,
     /// A kernel thread.

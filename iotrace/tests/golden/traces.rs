@@ -171,7 +171,7 @@ fn worker(spread: &mut Spread, index: u32) -> Process {
         ns_pid: 17 + index,
         ppid: 51_190,
         comm: b"pt_data_worker".to_vec(),
-        cmdline: args(&["python", "train.py", "--data", "/data/imagenet/train", "--workers", "4"]),
+        cmdline: args(&["python", "train.py", "--data", "/data/imagenet/train", "--workers", "4"]).into(),
         read,
         apart: Vec::from([
             ("pipe", ApartStats { reads: 201, read_bytes: 3_216, writes: 200, write_bytes: 41_200 }),
@@ -195,7 +195,7 @@ pub fn loader() -> Trace {
         ns_pid: 1,
         ppid: 50_988,
         comm: b"python".to_vec(),
-        cmdline: args(&["python", "train.py", "--data", "/data/imagenet/train", "--workers", "4"]),
+        cmdline: args(&["python", "train.py", "--data", "/data/imagenet/train", "--workers", "4"]).into(),
         read: spread.op(&[(412, 600, 30_000)], &[(412, 100, 65_536)], &[("pread64", 200), ("read", 212)]),
         write: spread.op(
             &[(77, 400_000, 9_000_000), (6, 90_000_000, 400_000_000)],
@@ -260,7 +260,7 @@ pub fn empty() -> Trace {
             ns_pid: 4121,
             ppid: 4000,
             comm: b"sleep".to_vec(),
-            cmdline: args(&["sleep", "infinity"]),
+            cmdline: args(&["sleep", "infinity"]).into(),
             ..Process::default()
         }],
         lost: lost(&[]),
@@ -291,7 +291,7 @@ pub fn lossy() -> Trace {
         ns_pid: 0,
         ppid: 899,
         comm: "sh\u{202e}gpj".as_bytes().to_vec(),
-        cmdline: command,
+        cmdline: command.into(),
         exited: true,
         read: spread.op(&[(5_000, 600, 40_000)], &[(5_000, 131_072, 131_072)], &[("read", 5_000)]),
         ..Process::default()
@@ -313,7 +313,7 @@ pub fn system() -> Trace {
             ns_pid: 2_000 + i * 7,
             ppid: 1_999,
             comm: b"cat".to_vec(),
-            cmdline: args(&["cat", &format!("/srv/файлы/{i}.txt")]),
+            cmdline: args(&["cat", &format!("/srv/файлы/{i}.txt")]).into(),
             exited: true,
             read: spread.op(&[(4, 900, 60_000)], &[(3, 131_072, 131_072), (1, 0, 0)], &[("read", 4)]),
             file_size: spread.histogram(&[(1, 300_000, 400_000)]),
@@ -325,7 +325,7 @@ pub fn system() -> Trace {
         ns_pid: 1_204_118,
         ppid: 1,
         comm: "模型-сервер".as_bytes().to_vec(),
-        cmdline: args(&["/opt/serve/bin/server", "--model", "/models/模型.safetensors"]),
+        cmdline: args(&["/opt/serve/bin/server", "--model", "/models/模型.safetensors"]).into(),
         read: spread.op(&[(90_000, 1_000, 90_000_000)], &[(90_000, 4_096, 1 << 20)], &[("preadv2", 90_000)]),
         write: spread.op(&[(11, 40, 900)], &[(11, 80, 200)], &[("write", 11)]),
         block: vec![spread.requests(SDA, BlockOp::Read, "SR", 4_100, (2_000_000, 40_000_000))],

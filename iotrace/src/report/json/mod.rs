@@ -52,15 +52,23 @@ impl Formatter for TerminalSafe {
 
 impl Dist {
     fn of(h: &Histogram) -> Self {
+        Self::with(h, Histogram::quantile)
+    }
+
+    fn of_sizes(h: &Histogram) -> Self {
+        Self::with(h, Histogram::quantile_floor)
+    }
+
+    fn with(h: &Histogram, quantile: impl Fn(&Histogram, f64) -> Option<u64>) -> Self {
         Self {
             count: h.count,
             sum: h.sum,
             min: h.min,
             max: h.max,
-            p50: h.quantile(0.5),
-            p90: h.quantile(0.9),
-            p99: h.quantile(0.99),
-            p999: h.quantile(0.999),
+            p50: quantile(h, 0.5),
+            p90: quantile(h, 0.9),
+            p99: quantile(h, 0.99),
+            p999: quantile(h, 0.999),
             buckets: h.buckets().collect(),
         }
     }
@@ -77,7 +85,7 @@ impl OpInfo {
             eof: op.eof,
             forms: op.forms.iter().copied().collect(),
             latency: Dist::of(&op.latency_ns),
-            size: Dist::of(&op.size_bytes),
+            size: Dist::of_sizes(&op.size_bytes),
         }
     }
 }
@@ -95,7 +103,7 @@ impl BlockInfo {
             count: stats.count,
             bytes: stats.bytes,
             errors: stats.errors,
-            size: Dist::of(&stats.size_bytes),
+            size: Dist::of_sizes(&stats.size_bytes),
             queue: Dist::of(&stats.queue_ns),
             device: Dist::of(&stats.device_ns),
             total: Dist::of(&stats.total_ns),
@@ -165,9 +173,9 @@ impl<'a> Names<'a> {
             apart: p.apart.iter().map(|(kind, stats)| (*kind, Apart::of(stats))).collect(),
             block: ByOp::of(&rank::by_op(&p.block)),
             block_detail: self.details(&p.block),
-            file_size: Dist::of(&p.file_size),
-            file_size_read: Dist::of(&p.file_size_read),
-            file_size_written: Dist::of(&p.file_size_written),
+            file_size: Dist::of_sizes(&p.file_size),
+            file_size_read: Dist::of_sizes(&p.file_size_read),
+            file_size_written: Dist::of_sizes(&p.file_size_written),
         }
     }
 }

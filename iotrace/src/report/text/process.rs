@@ -81,7 +81,13 @@ fn distribution(table: &mut Table, name: &str, metric: &str, unit: Unit, histogr
         Unit::Time => units::duration(v),
         Unit::Bytes => units::bytes(v),
     };
-    let quantile = |q| histogram.quantile(q).map_or("-".to_owned(), value);
+    let quantile = |q| {
+        let at = match unit {
+            Unit::Time => histogram.quantile(q),
+            Unit::Bytes => histogram.quantile_floor(q),
+        };
+        at.map_or("-".to_owned(), value)
+    };
     let max = if histogram.is_empty() { "-".to_owned() } else { value(histogram.max) };
     let mut cells =
         vec![name.to_owned(), metric.to_owned(), units::count(histogram.count), value(histogram.sum)];

@@ -148,7 +148,10 @@ fn nothing(page: &mut Page, trace: &Trace) -> io::Result<()> {
         Ink::Bold,
         0,
         0,
-        &format!("No storage I/O: in {} {who}.", units::duration(trace.meta.duration_ns)),
+        &format!(
+            "No storage I/O: in {} {who}. (A call is counted when it begins and returns within the trace.)",
+            units::duration(trace.meta.duration_ns)
+        ),
     )?;
     let filtered = if trace.meta.filters.is_empty() { "" } else { "The filters may exclude it. " };
     let hidden = if unmeasured { "Something is not measured on this machine, see Coverage. " } else { "" };
