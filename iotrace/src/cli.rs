@@ -72,7 +72,7 @@ pub struct CheckArgs {
         hide_env = true
     )]
     pub without: Vec<AttachKind>,
-    /// Show more (-v: each program's refusal, -vv: kernel-side debug lines)
+    /// Show more (-v: each program's refusal, -vv: the verifier's words too)
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub verbose: u8,
 }
@@ -148,7 +148,7 @@ pub struct CommonArgs {
     /// No progress line and no remarks on standard error
     #[arg(short, long)]
     pub quiet: bool,
-    /// Show more (-v: each program's refusal, -vv: kernel-side debug lines)
+    /// Show more (-v: each program's refusal, -vv: the verifier's words too)
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub verbose: u8,
 }

@@ -189,9 +189,12 @@ fn config(selection: &Selection, kernel: &Kernel) -> Config {
     config
 }
 
+/// A device's number and its places.
+type NumberedLayout = ((u32, u32), DeviceLayout);
+
 /// Places in the array of requests in flight: one a tag, device after device. Devices beyond the limit go through the
 /// overflow map.
-fn device_layouts(disks: &[Disk], selection: &Selection) -> (Vec<((u32, u32), DeviceLayout)>, u32) {
+fn device_layouts(disks: &[Disk], selection: &Selection) -> (Vec<NumberedLayout>, u32) {
     let mut base = 0;
     let mut layouts = Vec::new();
     for disk in disks {

@@ -8,7 +8,7 @@ use std::{
 
 use iotrace_common::{
     process::tgid_of,
-    thread::{FORM_NAMES, KIND_NAMES, KINDS, Kind, OP_WRITE, OpSlot, ThreadSlot},
+    thread::{FORM_NAMES, KIND_NAMES, Kind, OP_WRITE, OpSlot, ThreadSlot},
 };
 
 use super::procfs;
@@ -113,15 +113,14 @@ impl Processes {
         let process = self.entry(slot.process);
         add_op(&mut process.read, &slot.ops[0]);
         add_op(&mut process.write, &slot.ops[1]);
-        for kind in Kind::BlockDevice as usize + 1..KINDS {
-            let [read, write] = [slot.apart[0][kind], slot.apart[1][kind]];
-            if read.calls + write.calls > 0 {
-                let apart = named(&mut process.apart, KIND_NAMES[kind]);
-                apart.reads += read.calls;
-                apart.read_bytes += read.bytes;
-                apart.writes += write.calls;
-                apart.write_bytes += write.bytes;
-            }
+        let [reads, writes] = &slot.apart;
+        let kinds = KIND_NAMES.into_iter().zip(reads).zip(writes).skip(Kind::BlockDevice as usize + 1);
+        for ((name, read), write) in kinds.filter(|((_, read), write)| read.calls + write.calls > 0) {
+            let apart = named(&mut process.apart, name);
+            apart.reads += read.calls;
+            apart.read_bytes += read.bytes;
+            apart.writes += write.calls;
+            apart.write_bytes += write.bytes;
         }
     }
 
@@ -140,7 +139,8 @@ impl Processes {
     /// Everything, with file sizes as distributions and names as they are now, for processes that `own_pid` finds in
     /// iotrace's own pid namespace. Kernel threads that did nothing are left out.
     pub fn finish(mut self, own_pid: impl Fn(u32) -> Option<u32>) -> Vec<Process> {
-        for (&(key, _, _), file) in &self.files {
+        self.current = HashMap::new();
+        for ((key, _, _), file) in std::mem::take(&mut self.files) {
             if let Some(&place) = self.places.get(&key) {
                 let process = &mut self.list[place as usize];
                 process.file_size.record(file.size);

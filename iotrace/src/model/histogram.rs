@@ -23,8 +23,9 @@ pub struct Histogram {
 impl Histogram {
     /// From bucket counts as the kernel side keeps them.
     pub fn from_parts(counts: &[u64], sum: u64, min: u64, max: u64) -> Self {
-        let counts: Vec<_> =
+        let mut counts: Vec<_> =
             counts.iter().enumerate().filter(|(_, c)| **c > 0).map(|(i, c)| (i as u16, *c)).collect();
+        counts.shrink_to_fit();
         let count = counts.iter().map(|(_, c)| c).sum();
         if count == 0 { Self::default() } else { Self { counts, count, sum, min, max } }
     }
@@ -48,7 +49,12 @@ impl Histogram {
     fn add(&mut self, bucket: u16, count: u64) {
         match self.counts.binary_search_by_key(&bucket, |(b, _)| *b) {
             Ok(at) => self.counts[at].1 += count,
-            Err(at) => self.counts.insert(at, (bucket, count)),
+            Err(at) => {
+                if self.counts.is_empty() {
+                    self.counts.reserve_exact(1);
+                }
+                self.counts.insert(at, (bucket, count));
+            }
         }
     }
 

@@ -43,7 +43,7 @@ impl Spread {
         OpStats {
             count: latency_ns.count,
             bytes: size_bytes.sum,
-            forms: forms.iter().copied().collect(),
+            forms: forms.to_vec(),
             latency_ns,
             size_bytes,
             ..OpStats::default()

@@ -8,6 +8,9 @@ use crate::{Process, Report, num, num_or_zero, text};
 pub fn assert_matches(report: &Report, truth: &Value) {
     let planted = truth["processes"].as_array().expect("the truth has no processes");
     assert!(!planted.is_empty(), "nothing was planted: {truth}");
+    if report.excusable() > 0 {
+        return assert_close(report, planted);
+    }
     for planted in planted {
         let process = report.process(num(planted, "/pid"));
         for op in ["read", "write"] {
@@ -33,6 +36,29 @@ pub fn assert_matches(report: &Report, truth: &Value) {
         assert_eq!(process.num("/ppid"), num(planted, "/ppid"), "{who}: parent");
         assert_eq!(process.comm(), text(planted, "/comm"), "{who}: name");
     }
+}
+
+/// Where the kernel skipped runs of a program: never a call or a byte too many, and no more missing than it skipped.
+fn assert_close(report: &Report, planted: &[Value]) {
+    let mut missing = 0;
+    for planted in planted {
+        let process = report.find(num(planted, "/pid"));
+        for op in ["read", "write"] {
+            for field in ["count", "bytes"] {
+                let at = format!("/ops/{op}/{field}");
+                let (seen, truth) = (process.as_ref().map_or(0, |p| p.num(&at)), num(planted, &at));
+                assert!(seen <= truth, "{op}: {field}: {seen} of {truth}: {planted}");
+                missing += if field == "count" { truth - seen } else { 0 };
+            }
+        }
+    }
+    let excusable = report.excusable();
+    println!("{missing} calls missing, {excusable} runs skipped by the kernel");
+    // A process whose fork was skipped lacks all its calls, so this bounds nothing below that many calls.
+    assert!(
+        missing <= excusable.max(planted.len() as u64) * 4,
+        "{missing} calls missing, {excusable} runs skipped"
+    );
 }
 
 /// Checks one op of one process.

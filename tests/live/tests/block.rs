@@ -22,7 +22,7 @@ fn planted<'a>(report: &'a Report, truth: &Value) -> Process<'a> {
 /// Checks bytes to the byte. On some virtual machines the interrupt that ends a request is not traced when it hits an
 /// idle CPU; where that was a request's last sight, it counts as in flight, and its bytes (at most `largest`) are missing.
 fn assert_bytes(report: &Report, bytes: u64, truth: u64, largest: u64) {
-    let unseen = (report.block("in_flight_at_end") + report.skipped_runs());
+    let unseen = report.block("in_flight_at_end") + report.skipped_runs();
     let all_but = truth.saturating_sub(unseen * largest);
     assert!(
         (all_but..=truth).contains(&bytes),
@@ -56,7 +56,7 @@ fn direct_io_on_a_file(live: &iotrace_live::Live, rw: &str) {
     let (count, bytes) = on_disk(&process, &disk, rw);
     // A transfer that crosses from one extent to the next is two requests, and two that touch may be merged.
     let merged = report.block("merged_bios") + report.block("merged_requests");
-    let unseen = (report.block("in_flight_at_end") + report.skipped_runs());
+    let unseen = report.block("in_flight_at_end") + report.skipped_runs();
     assert!(
         count <= COUNT + pieces && count + merged + unseen >= COUNT,
         "{count} requests, {pieces} extents, {merged} merged, {unseen} not seen to end"
@@ -167,7 +167,7 @@ fn writers(live: &iotrace_live::Live, more: &[&str]) -> Option<Report> {
     );
     let bytes = report.block_total("write", "bytes");
     let truth = num(&truth, "/bytes");
-    let unseen = (report.block("in_flight_at_end") + report.skipped_runs());
+    let unseen = report.block("in_flight_at_end") + report.skipped_runs();
     assert!(
         bytes >= truth || unseen > 0,
         "{bytes} bytes reached the device of {truth}, {unseen} requests not seen to end"
