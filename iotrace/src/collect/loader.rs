@@ -76,7 +76,6 @@ pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError
     if !selection.cgroups.is_empty() {
         watch_cgroups(&mut ebpf, selection);
     }
-    let events = Some(maps::take(&mut ebpf, "EVENTS")?);
     let mut maps = Maps::take(&mut ebpf)?;
     for slot in 0..maps.free_slots.capacity() {
         maps.free_slots.push(slot, 0).map_err(named("FREE_SLOTS"))?;
@@ -111,6 +110,8 @@ pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError
         metrics.iter().map(|metric| attach::attach_metric(&mut ebpf, metric, &kernel, &btf)).collect();
     drop(btf);
     give_back_memory();
+    // Mapped twice in a row and counted as resident at once, so not while the kernel's types are in memory.
+    let events = Some(maps::take(&mut ebpf, "EVENTS")?);
     Ok(Loaded { ebpf, maps, events, pids, probes, disks, attach_time: began.elapsed() })
 }
 
