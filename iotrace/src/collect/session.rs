@@ -344,6 +344,13 @@ impl Session {
                 since.as_secs_f64()
             ));
         }
+        if missed_runs > 0 {
+            notes.push(
+                "program_runs_skipped: the kernel does not run a program on a CPU that was preempted or interrupted in \
+                 the middle of the same program; calls are missing, block requests lack latency."
+                    .to_owned(),
+            );
+        }
         if tally.block_ended_unseen > 0 {
             notes.push(format!(
                 "{} block requests ended unseen (an interrupt that hits an idle CPU is not traced on some virtual \
