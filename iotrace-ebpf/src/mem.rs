@@ -78,14 +78,20 @@ pub fn atomic_add(counter: *mut u64, value: u64) {
     unsafe { asm!("lock *(u64 *)({0} + 0) += {1}", in(reg) counter, in(reg) value) }
 }
 
-/// The bucket of a value, below `BUCKETS` in a way the verifier can follow: the compiler proves the bound by itself and
-/// would drop the comparison, so it must not know where the index comes from.
+/// `index` if it is below `LIMIT`, else 0, in a way every verifier can follow. The compiler proves some bounds by itself and
+/// drops the comparison, or compares a 32-bit copy, which 5.10 does not carry over to the register used: so it must not
+/// know where the index comes from.
+#[inline(always)]
+pub fn bounded<const LIMIT: u64>(mut index: u64) -> usize {
+    // SAFETY: no instruction.
+    unsafe { asm!("/* {0} */", inout(reg) index) };
+    if index < LIMIT { index as usize } else { 0 }
+}
+
+/// The bucket of a value, as an index the verifier accepts.
 #[inline(always)]
 pub fn bounded_bucket(value: u64) -> usize {
-    let mut bucket = bucket_of(value) as u64;
-    // SAFETY: no instruction.
-    unsafe { asm!("/* {0} */", inout(reg) bucket) };
-    if bucket < BUCKETS as u64 { bucket as usize } else { BUCKETS - 1 }
+    bounded::<{ BUCKETS as u64 }>(bucket_of(value) as u64)
 }
 
 /// Raises a shared maximum. Without compare-and-swap (5.12) a racing store can put a smaller value back, so look again.

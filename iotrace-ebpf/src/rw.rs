@@ -14,13 +14,16 @@ use iotrace_common::{
     config::{ABSENT, COMM_FILTERS, SYSCALL_TABLE},
     event::{FILE_SEEN, FileSeen},
     hist::BUCKETS,
-    thread::{ErrnoKey, FileKey, Form, Kind, OP_READ, OP_WRITE, OpSlot, Pending, ThreadSlot, UNKNOWN_SIZE},
+    thread::{
+        ErrnoKey, FORMS, FileKey, Form, KINDS, Kind, OP_READ, OP_WRITE, OpSlot, Pending, ThreadSlot,
+        UNKNOWN_SIZE,
+    },
 };
 
 use crate::{
     file::{iovec_bytes, resolve, size_now},
     maps::{DEVICE_FILTER, ERRNOS, EVENTS, FILES_SEEN, NO_WAKEUP, TALLY, tally},
-    mem::{atomic_add, bounded_bucket, config, load, offset},
+    mem::{atomic_add, bounded, bounded_bucket, config, load, offset},
     target::{counting, current_slot, current_task, slot_of_call, task_field},
 };
 
@@ -220,7 +223,8 @@ fn finish(slot: &mut ThreadSlot, side: usize, form: usize, latency_ns: u64, retu
         return;
     }
     if kind > Kind::BlockDevice as u32 {
-        let apart = &mut slot.apart[side][(kind & 7) as usize];
+        // SAFETY: in bounds.
+        let apart = unsafe { slot.apart[side].get_unchecked_mut(bounded::<{ KINDS as u64 }>(kind.into())) };
         apart.calls += 1;
         if returned > 0 {
             apart.bytes += returned as u64;
@@ -255,9 +259,8 @@ fn record(op: &mut OpSlot, form: usize, latency_ns: u64, returned: i64, requeste
     }
     op.latency_sum_ns += latency_ns;
     add_one(&mut op.latency, latency_ns);
-    if form < op.forms.len() {
-        op.forms[form] += 1;
-    }
+    // SAFETY: in bounds.
+    unsafe { *op.forms.get_unchecked_mut(bounded::<{ FORMS as u64 }>(form as u64)) += 1 };
     if returned < 0 {
         op.errors += 1;
     } else {
