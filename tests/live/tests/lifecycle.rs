@@ -5,7 +5,11 @@ use std::ffi::CString;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::os::unix::{ffi::OsStrExt, fs::PermissionsExt, process::ExitStatusExt};
+use std::os::unix::{
+    ffi::OsStrExt,
+    fs::PermissionsExt,
+    process::{CommandExt, ExitStatusExt},
+};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -140,8 +144,16 @@ fn a_second_signal_ends_a_trace_whose_report_nobody_reads() {
 fn a_hangup_ignored_on_entry_stays_ignored() {
     let Some(live) = live!() else { return };
     let mut hold = live.hold(&[]);
-    let mut command = Command::new("nohup");
-    command.arg(&live.iotrace).args(["attach", "--format", "json", "-p", &hold.pid_arg()]);
+    let mut command = Command::new(&live.iotrace);
+    command.args(["attach", "--format", "json", "-p", &hold.pid_arg()]);
+    // As nohup does.
+    // SAFETY: signal(2) may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGHUP, libc::SIG_IGN);
+            Ok(())
+        });
+    }
     let trace = iotrace_live::Attach::of(command);
     kill(trace.pid(), libc::SIGHUP);
     std::thread::sleep(Duration::from_millis(500));
