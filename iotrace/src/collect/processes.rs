@@ -48,16 +48,6 @@ impl Processes {
         &mut self.list[place as usize]
     }
 
-    /// Number of processes known.
-    pub fn len(&self) -> usize {
-        self.list.len()
-    }
-
-    /// Is none known?
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
     /// Does any user process known here still live?
     pub fn any_alive(&self) -> bool {
         self.list.iter().any(|p| !p.exited && !p.kernel_thread)

@@ -30,13 +30,6 @@ impl Histogram {
         if count == 0 { Self::default() } else { Self { counts, count, sum, min, max } }
     }
 
-    /// From bucket counts and the exact sum; the extremes are the edges of the outermost buckets in use.
-    pub fn from_buckets(counts: &[u64], sum: u64) -> Self {
-        let first = counts.iter().position(|&c| c > 0).unwrap_or(0);
-        let last = counts.iter().rposition(|&c| c > 0).unwrap_or(0);
-        Self::from_parts(counts, sum, bucket_bounds(first).0, bucket_bounds(last).1)
-    }
-
     /// Adds one value.
     pub fn record(&mut self, value: u64) {
         self.add(bucket_of(value) as u16, 1);
@@ -79,11 +72,6 @@ impl Histogram {
     /// True when nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.count == 0
-    }
-
-    /// Mean value, `None` when empty.
-    pub fn mean(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
     /// The value at `quantile` (0..=1): the midpoint of the bucket that holds the value of that rank, clamped to the
