@@ -146,10 +146,10 @@ pub struct Config {
     pub merge_arg: u32,
     /// Entries of `IN_FLIGHT`, a power of two, less one.
     pub in_flight_mask: u32,
+    /// 1: the kernel may skip the program at a request's start, which is then taken at its issue.
+    pub recover_starts: u32,
     /// RQF_FLUSH_SEQ, a bit of `request.rq_flags`.
     pub flush_sequence_flag: u32,
-    /// Padding.
-    pub _pad: u32,
     /// Command names traced, NUL-padded.
     pub comms: [[u8; 16]; COMM_FILTERS],
 }
@@ -171,8 +171,8 @@ impl Config {
         requeue_arg: 0,
         merge_arg: 0,
         in_flight_mask: 0,
+        recover_starts: 0,
         flush_sequence_flag: 0,
-        _pad: 0,
         comms: [[0; 16]; COMM_FILTERS],
     };
 }

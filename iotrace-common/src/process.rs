@@ -25,13 +25,16 @@ pub const fn tgid_of(key: u64) -> u32 {
 /// A kernel thread.
 pub const KERNEL_THREAD: u32 = 1 << 0;
 
+/// Its last thread has ended.
+pub const EXITED: u32 = 1 << 1;
+
 /// Value of the map `TARGETS`, keyed by tgid.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct Target {
     /// Key; 0 until the process is first seen in the kernel.
     pub key: u64,
-    /// `KERNEL_THREAD`.
+    /// `KERNEL_THREAD`, `EXITED`.
     pub flags: u32,
     /// Padding.
     pub _pad: u32,

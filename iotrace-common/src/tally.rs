@@ -41,6 +41,8 @@ tally! {
     block_ended_unseen,
     /// Issues by the flush machinery.
     block_flush_issued,
+    /// Starts taken at the issue, because none was seen before.
+    block_started_at_issue,
     /// Lost: no free thread slot; the call was not counted.
     lost_thread_slots,
     /// Lost: the map of threads is full.

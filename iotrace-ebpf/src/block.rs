@@ -321,7 +321,16 @@ fn issue(rq: u64) {
         tally!(block_flush_issued);
         return;
     }
-    if let Some(in_flight) = find(rq) {
+    let mut found = find(rq);
+    if found.is_none() && config!(recover_starts) == 1 && counting() {
+        // The program at its start was skipped, or it began before the trace: this is its first sight.
+        start::<true>(rq);
+        found = find(rq);
+        if found.is_some() {
+            tally!(block_started_at_issue);
+        }
+    }
+    if let Some(in_flight) = found {
         tally!(block_issued);
         // SAFETY: a map value.
         unsafe {

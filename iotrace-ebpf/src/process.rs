@@ -9,7 +9,7 @@ use aya_ebpf::{
 };
 use iotrace_common::{
     event::{ARGS_BYTES, PROCESS_EXEC, PROCESS_EXIT, ProcessExit, ProcessSeen, THREAD_EXIT, ThreadExit},
-    process::{self, KERNEL_THREAD, Target},
+    process::{self, EXITED, KERNEL_THREAD, Target},
 };
 
 use crate::{
@@ -36,6 +36,28 @@ fn sched_process_exit(_ctx: BtfTracePointContext) -> i32 {
     0
 }
 
+/// Second copies, for kernels that preempt programs and skip a program where a preempted thread is in the middle of it.
+/// What the first has done the second finds done.
+#[btf_tracepoint(function = "sched_process_fork")]
+fn sched_process_fork_again(ctx: BtfTracePointContext) -> i32 {
+    fork(ctx.arg::<u64>(0), ctx.arg::<u64>(1));
+    0
+}
+
+/// See [`sched_process_fork_again`].
+#[btf_tracepoint(function = "sched_process_exec")]
+fn sched_process_exec_again(ctx: BtfTracePointContext) -> i32 {
+    exec(ctx.arg::<i32>(1) as u32);
+    0
+}
+
+/// See [`sched_process_fork_again`].
+#[btf_tracepoint(function = "sched_process_exit")]
+fn sched_process_exit_again(_ctx: BtfTracePointContext) -> i32 {
+    exit();
+    0
+}
+
 #[inline(always)]
 fn fork(parent: u64, child: u64) {
     let parent_tgid: u32 = load(parent, offset!(task_tgid));
@@ -56,6 +78,10 @@ fn fork(parent: u64, child: u64) {
     }
     let start_ns: u64 = load(child, offset!(task_start_time));
     let key = process::key(child_tgid, start_ns);
+    // SAFETY: preallocated map; copied at once.
+    if unsafe { TARGETS.get(child_tgid) }.is_some_and(|target| target.key == key) {
+        return;
+    }
     let target = Target { key, flags: 0, _pad: 0 };
     if TARGETS.insert(child_tgid, target, 0).is_err() {
         tally!(lost_target_map);
@@ -113,8 +139,15 @@ fn exit() {
         return;
     }
     // SAFETY: preallocated map; copied at once.
-    let Some(&target) = (unsafe { TARGETS.get(tgid) }) else { return };
+    let Some(place) = TARGETS.get_ptr_mut(tgid) else { return };
+    // SAFETY: a map value, which nobody else changes at this point of the process's life.
+    let target = unsafe { *place };
+    if target.flags & EXITED != 0 {
+        return;
+    }
     bump_generation();
+    // SAFETY: as above.
+    unsafe { (*place).flags = target.flags | EXITED };
     if target.key == 0 {
         let _ = TARGETS.remove(tgid);
         return;

@@ -1,14 +1,18 @@
 //! Reads and writes, every form once: hooks on the system calls themselves, by fentry/fexit of each call's own entry
-//! function where the kernel allows it, else by sys_enter/sys_exit. (Hooks on vfs_read and its kin miss the vector,
+//! function where the kernel allows it, else by sys_enter/sys_exit: raw with typed arguments, or as perf events where the
+//! kernel preempts raw programs. (Hooks on vfs_read and its kin miss the vector,
 //! splice and copy forms, and count the kernel's own reads.)
 //!
 //! Maps: THREADS, THREAD_SLOTS, ERRNOS, FILES_SEEN, EVENTS. Times are ns, sizes bytes.
 
+use core::arch::asm;
+
 use aya_ebpf::{
+    EbpfContext as _,
     bindings::pt_regs,
     helpers::generated::{bpf_get_current_comm, bpf_ktime_get_ns},
-    macros::{btf_tracepoint, fentry, fexit},
-    programs::{BtfTracePointContext, FEntryContext, FExitContext},
+    macros::{btf_tracepoint, fentry, fexit, tracepoint},
+    programs::{BtfTracePointContext, FEntryContext, FExitContext, TracePointContext},
 };
 use iotrace_common::{
     config::{ABSENT, COMM_FILTERS, SYSCALL_TABLE},
@@ -70,9 +74,45 @@ fn call_number(regs: u64) -> u64 {
 fn sys_enter(ctx: BtfTracePointContext) -> i32 {
     let form = form_of(ctx.arg::<u64>(1));
     if form != 0 && !is_32_bit_call() {
-        enter(form, ctx.arg::<u64>(0));
+        let regs = ctx.arg::<u64>(0);
+        enter(form, |index| argument(regs, index));
     }
     0
+}
+
+/// raw_syscalls:sys_enter as a perf event: the kernel never preempts the program, at the price of copying the arguments.
+#[tracepoint]
+fn sys_enter_event(ctx: TracePointContext) -> u32 {
+    let form = form_of(event_word::<0>(&ctx));
+    if form != 0 && !is_32_bit_call() {
+        enter(form, |index| match index {
+            0 => event_word::<1>(&ctx),
+            1 => event_word::<2>(&ctx),
+            2 => event_word::<3>(&ctx),
+            3 => event_word::<4>(&ctx),
+            _ => event_word::<5>(&ctx),
+        });
+    }
+    0
+}
+
+/// raw_syscalls:sys_exit likewise.
+#[tracepoint]
+fn sys_exit_event(ctx: TracePointContext) -> u32 {
+    if form_of(event_word::<0>(&ctx)) != 0 {
+        exit(event_word::<1>(&ctx) as i64);
+    }
+    0
+}
+
+/// Word `N` after the fields all events have: the call's number, then its arguments or what it returned. Assembly, because
+/// the verifier wants the offset in the load itself.
+#[inline(always)]
+fn event_word<const N: u32>(ctx: &TracePointContext) -> u64 {
+    let word: u64;
+    // SAFETY: within the event of either tracepoint; checked by the verifier.
+    unsafe { asm!("{0} = *(u64 *)({1} + {2})", out(reg) word, in(reg) ctx.as_ptr(), const 8 + 8 * N) };
+    word
 }
 
 /// A 32-bit program's call has another numbering: 19 is lseek there and readv here.
@@ -99,7 +139,8 @@ macro_rules! twins {
     ($($enter:ident $exit:ident $form:ident;)*) => { $(
         #[fentry]
         fn $enter(ctx: FEntryContext) -> i32 {
-            enter(Form::$form as u8, ctx.arg::<u64>(0));
+            let regs = ctx.arg::<u64>(0);
+            enter(Form::$form as u8, |index| argument(regs, index));
             0
         }
 
@@ -132,7 +173,7 @@ const READ: usize = OP_READ as usize;
 const WRITE: usize = OP_WRITE as usize;
 
 #[inline(always)]
-fn enter(form: u8, regs: u64) {
+fn enter(form: u8, argument: impl Fn(usize) -> u64) {
     let Some(slot) = current_slot() else { return };
     if !counting() {
         return;
@@ -140,12 +181,12 @@ fn enter(form: u8, regs: u64) {
     if config!(comm_count) != 0 && !comm_selected() {
         return;
     }
-    let first = argument(regs, 0) as u32;
-    let third = argument(regs, 2);
+    let first = argument(0) as u32;
+    let third = argument(2);
     let (read_fd, write_fd) = match form {
         f if f <= Form::Preadv2 as u8 => (Some(first), None),
         f if f <= Form::Pwritev2 as u8 => (None, Some(first)),
-        f if f == Form::Sendfile as u8 => (Some(argument(regs, 1) as u32), Some(first)),
+        f if f == Form::Sendfile as u8 => (Some(argument(1) as u32), Some(first)),
         _ => (Some(first), Some(third as u32)),
     };
     slot.kinds[READ] = side(read_fd, OP_READ, &mut slot.pending[READ]);
@@ -153,9 +194,9 @@ fn enter(form: u8, regs: u64) {
     slot.requested = match form {
         f if f == Form::Read as u8 || f == Form::Pread64 as u8 => third,
         f if f == Form::Write as u8 || f == Form::Pwrite64 as u8 => third,
-        f if f == Form::Sendfile as u8 => argument(regs, 3),
-        f if f >= Form::Splice as u8 => argument(regs, 4),
-        _ => iovec_bytes(argument(regs, 1), third),
+        f if f == Form::Sendfile as u8 => argument(3),
+        f if f >= Form::Splice as u8 => argument(4),
+        _ => iovec_bytes(argument(1), third),
     };
     slot.form = form as u32;
     // SAFETY: no arguments. Last, so that looking up the file is not in the latency.

@@ -173,6 +173,8 @@ pub enum AttachKind {
     Fentry,
     /// Breakpoints at functions
     Kprobe,
+    /// Tracepoints as perf events
+    Tracepoint,
 }
 
 /// When BPF run statistics are on.

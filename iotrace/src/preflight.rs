@@ -1,6 +1,6 @@
 //! What this kernel and container allow: capabilities read, everything else tried.
 
-use std::{fmt::Write as _, fs, path::Path};
+use std::{fmt::Write as _, fs};
 
 use serde::Serialize;
 
@@ -29,7 +29,7 @@ pub struct Preflight {
     pub btf: Finding,
     /// Kernel lockdown mode; `none` when the kernel has no lockdown.
     pub lockdown: String,
-    /// tracefs is mounted (iotrace does without, unless a kprobe is the only way to a metric).
+    /// tracefs is mounted. (Where iotrace needs it and it is not, it mounts it for itself alone, for a moment.)
     pub tracefs_mounted: bool,
     /// iotrace is in the initial pid namespace.
     pub initial_pid_namespace: bool,
@@ -115,9 +115,7 @@ pub fn look(without: &[AttachKind]) -> Preflight {
             .collect(),
         btf,
         lockdown: lockdown(),
-        tracefs_mounted: ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"]
-            .iter()
-            .any(|path| Path::new(path).exists()),
+        tracefs_mounted: crate::probes::tracefs::mounted(),
         initial_pid_namespace: procfs::in_initial_pid_namespace(),
         metrics,
         error,

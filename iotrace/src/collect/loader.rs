@@ -181,6 +181,7 @@ fn config(selection: &Selection, kernel: &Kernel) -> Config {
         issue_arg: request("block_rq_issue"),
         requeue_arg: request("block_rq_requeue"),
         merge_arg: request("block_rq_merge"),
+        recover_starts: kernel.preempts_programs.into(),
         flush_sequence_flag: kernel.flush_sequence_flag,
         ..Config::OFF
     };

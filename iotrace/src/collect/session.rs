@@ -319,7 +319,7 @@ impl Session {
         let user_cpu_ns = cost::own_cpu_ns() - self.cpu_at_start_ns;
         let sampler = std::mem::replace(&mut self.sampler, cost::Sampler::start(SelfStats::Off));
         let (sampled, refused) = sampler.finish();
-        let (programs, missed_runs) = self.program_costs();
+        let programs = self.program_costs();
         let map_bytes = cost::map_bytes();
         self.detach();
         self.drain();
@@ -332,6 +332,7 @@ impl Session {
             self.processes.add_errors(key.process, key.op, key.errno as i32, count);
         }
         let tally = self.loaded.maps.counters();
+        let missed_runs = totals::lost_runs(&programs, &tally);
         let mut notes = vec![
             "Not covered: io_uring, AIO and mmap (page faults), and the time spent in fsync, open, stat and their kin; the \
              block requests of all of them are counted.".to_owned(),
@@ -390,22 +391,21 @@ impl Session {
         trace
     }
 
-    fn program_costs(&self) -> (Vec<ProgramCost>, u64) {
-        let mut missed = 0;
+    fn program_costs(&self) -> Vec<ProgramCost> {
         let mut costs = Vec::new();
         for (name, program) in self.loaded.ebpf.programs() {
             let Ok(fd) = program.fd() else { continue };
             let info = cost::fd_info(fd.as_fd().as_raw_fd());
             let number = |field: &str| info.get(field).copied().unwrap_or(0);
-            missed += number("recursion_misses");
             costs.push(ProgramCost {
                 name: name.to_owned(),
                 run_count: number("run_cnt"),
                 run_time_ns: number("run_time_ns"),
+                runs_skipped: number("recursion_misses"),
             });
         }
         costs.sort_by(|a, b| b.run_time_ns.cmp(&a.run_time_ns).then_with(|| a.name.cmp(&b.name)));
-        (costs, missed)
+        costs
     }
 
     fn detach(&mut self) {

@@ -9,7 +9,8 @@ use iotrace_common::{
 
 use crate::{
     kernel::devices::Disk,
-    model::{BlockCounts, BlockEntry, BlockOp, BlockStats, Device, Histogram},
+    model::{BlockCounts, BlockEntry, BlockOp, BlockStats, Device, Histogram, ProgramCost},
+    probes::plan::AGAIN,
 };
 
 /// Kernel device number to (major, minor).
@@ -68,6 +69,24 @@ pub fn block_counts(tally: &Tally, in_flight: u64) -> BlockCounts {
         in_flight_at_end: in_flight,
         flush_issued: tally.block_flush_issued,
     }
+}
+
+/// Runs that were skipped and that nothing made up for: at a place with two copies of a program, at most what the one that
+/// was skipped less often missed; of starts of requests, those not taken at the issue.
+pub fn lost_runs(programs: &[ProgramCost], tally: &Tally) -> u64 {
+    let of = |name: &str| programs.iter().find(|p| p.name == name).map(|p| p.runs_skipped);
+    let mut lost = 0;
+    for ProgramCost { name, runs_skipped: count, .. } in programs {
+        let second = AGAIN.iter().find(|(_, first)| first == name).and_then(|(again, _)| of(again));
+        lost += match name.as_str() {
+            again if AGAIN.iter().any(|(second, _)| *second == again) => 0,
+            "block_io_start" | "account_start_fentry" | "account_start_kprobe" => {
+                count.saturating_sub(tally.block_started_at_issue)
+            }
+            _ => second.map_or(*count, |second| second.min(*count)),
+        };
+    }
+    lost
 }
 
 /// Losses by cause.

@@ -304,4 +304,6 @@ pub struct ProgramCost {
     pub run_count: u64,
     /// Time in them.
     pub run_time_ns: u64,
+    /// Runs the kernel skipped in the whole trace.
+    pub runs_skipped: u64,
 }

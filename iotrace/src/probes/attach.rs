@@ -2,7 +2,8 @@
 
 use super::{
     kernel::Kernel,
-    plan::{Metric, Place, Spec},
+    plan::{Metric, Place, Spec, Variant},
+    tracefs,
 };
 use crate::{cli::AttachKind, kernel::layout, model::Probe};
 use aya::{
@@ -42,7 +43,8 @@ pub fn attach_metric(ebpf: &mut Ebpf, metric: &Metric, kernel: &Kernel, btf: &Bt
         return Probe { metric: metric.name.into(), variant: None, reason };
     }
     let mut reasons = Vec::new();
-    for variant in &metric.variants {
+    let useful = |variant: &&Variant| kernel.preempts_programs || !variant.against_preemption;
+    for variant in metric.variants.iter().filter(useful) {
         match attach_all(ebpf, &variant.programs, kernel, btf) {
             Ok(()) => {
                 tracing::debug!("{}: {} attached", metric.name, variant.name);
@@ -76,6 +78,7 @@ pub fn detach(ebpf: &mut Ebpf, program: &str) {
         Some(Program::FEntry(p)) => p.unload(),
         Some(Program::FExit(p)) => p.unload(),
         Some(Program::KProbe(p)) => p.unload(),
+        Some(Program::TracePoint(p)) => p.unload(),
         Some(Program::Iter(p)) => p.unload(),
         _ => Ok(()),
     };
@@ -87,6 +90,7 @@ fn attach_one(ebpf: &mut Ebpf, spec: &Spec, kernel: &Kernel, btf: &Btf) -> Resul
         Place::TpBtf(_) => None,
         Place::Fentry(_) | Place::Fexit(_) => Some(AttachKind::Fentry),
         Place::Kprobe(_) => Some(AttachKind::Kprobe),
+        Place::Event(..) => Some(AttachKind::Tracepoint),
     };
     if kind.is_some_and(|kind| kernel.without.contains(&kind)) {
         return Err(AttachError::SwitchedOff);
@@ -98,6 +102,12 @@ fn attach_one(ebpf: &mut Ebpf, spec: &Spec, kernel: &Kernel, btf: &Btf) -> Resul
             }
             (*tracepoint).to_owned()
         }
+        Place::Event(category, name) => {
+            return attach_event(program, category, name).map_err(|error| AttachError::Refused {
+                place: format!("{category}:{name}"),
+                error: describe(&error),
+            });
+        }
         Place::Fentry(functions) | Place::Fexit(functions) | Place::Kprobe(functions) => {
             let found = functions.iter().find(|f| kernel.functions.contains(f.as_str()));
             found
@@ -107,6 +117,12 @@ fn attach_one(ebpf: &mut Ebpf, spec: &Spec, kernel: &Kernel, btf: &Btf) -> Resul
     };
     load_and_attach(program, &place, btf)
         .map_err(|error| AttachError::Refused { place: place.clone(), error: describe(&error) })
+}
+
+fn attach_event(program: &mut Program, category: &str, name: &str) -> Result<(), ProgramError> {
+    let Program::TracePoint(program) = program else { return Err(ProgramError::UnexpectedProgramType) };
+    program.load()?;
+    tracefs::with(|| program.attach(category, name)).map(drop)
 }
 
 fn load_and_attach(program: &mut Program, place: &str, btf: &Btf) -> Result<(), ProgramError> {

@@ -20,6 +20,9 @@ pub struct Kernel {
     pub functions: HashSet<String>,
     /// Ways to attach that are not tried (`--without`).
     pub without: Vec<AttachKind>,
+    /// Since 7.0 programs on tracepoints run preemptible, and the kernel skips a program on a CPU where a preempted thread is
+    /// in the middle of it. Nothing but the version tells.
+    pub preempts_programs: bool,
     /// RQF_FLUSH_SEQ: a bit by number since 6.11, 1 << 4 before.
     pub flush_sequence_flag: u32,
 }
@@ -32,6 +35,7 @@ impl Kernel {
             tracepoints: HashMap::new(),
             functions: HashSet::new(),
             without: without.to_vec(),
+            preempts_programs: major_version() >= 7,
             flush_sequence_flag: 1 << btf.enumerator("__RQF_FLUSH_SEQ").unwrap_or(4),
         };
         let mut function = |name: &str| {
@@ -47,6 +51,7 @@ impl Kernel {
                         kernel.tracepoints.insert(name, arity);
                     }
                 }
+                Place::Event(..) => {}
                 Place::Fentry(names) | Place::Fexit(names) | Place::Kprobe(names) => {
                     names.iter().for_each(|name| function(name));
                 }
@@ -54,4 +59,10 @@ impl Kernel {
         }
         kernel
     }
+}
+
+/// First number of `uname -r`; 0 when it cannot be read.
+fn major_version() -> u32 {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    release.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0)
 }

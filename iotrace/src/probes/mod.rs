@@ -4,3 +4,4 @@
 pub mod attach;
 pub mod kernel;
 pub mod plan;
+pub mod tracefs;

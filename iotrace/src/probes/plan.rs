@@ -20,6 +20,8 @@ pub struct Variant {
     pub name: String,
     /// Programs.
     pub programs: Vec<Spec>,
+    /// Only of use where the kernel preempts programs (see [`super::kernel::Kernel::preempts_programs`]).
+    pub against_preemption: bool,
 }
 
 /// One program and its place.
@@ -42,6 +44,8 @@ pub enum Place {
     Fexit(Vec<String>),
     /// Entry, by breakpoint.
     Kprobe(Vec<String>),
+    /// A tracepoint as a perf event, by category and name.
+    Event(&'static str, &'static str),
 }
 
 fn spec(program: &'static str, place: Place) -> Spec {
@@ -53,7 +57,12 @@ fn tp(program: &'static str) -> Spec {
 }
 
 fn variant(name: impl Into<String>, programs: Vec<Spec>) -> Variant {
-    Variant { name: name.into(), programs }
+    Variant { name: name.into(), programs, against_preemption: false }
+}
+
+/// A variant that is tried only where the kernel preempts programs.
+fn against_preemption(name: impl Into<String>, programs: Vec<Spec>) -> Variant {
+    Variant { against_preemption: true, ..variant(name, programs) }
 }
 
 /// Every metric. The owner's come before the phases': where the first issue is the start, it must be seen before the issue.
@@ -62,16 +71,28 @@ pub fn metrics() -> Vec<Metric> {
 }
 
 fn process_tree() -> Metric {
+    let once = vec![tp("sched_process_exit"), tp("sched_process_exec"), tp("sched_process_fork")];
     Metric {
         name: "process tree",
         needs: &[Need::Processes],
         required: true,
-        variants: vec![variant(
-            "tp_btf sched_process_fork/exec/exit",
-            vec![tp("sched_process_exit"), tp("sched_process_exec"), tp("sched_process_fork")],
-        )],
+        variants: vec![
+            against_preemption(
+                "tp_btf sched_process_fork/exec/exit, twice",
+                [once.clone(), AGAIN.map(|(program, place)| spec(program, Place::TpBtf(place))).to_vec()]
+                    .concat(),
+            ),
+            variant("tp_btf sched_process_fork/exec/exit", once),
+        ],
     }
 }
+
+/// Programs that are second copies of the one at the same place, so that what one misses the other sees.
+pub const AGAIN: [(&str, &str); 3] = [
+    ("sched_process_exit_again", "sched_process_exit"),
+    ("sched_process_exec_again", "sched_process_exec"),
+    ("sched_process_fork_again", "sched_process_fork"),
+];
 
 fn block_phases() -> Metric {
     Metric {
@@ -153,6 +174,13 @@ fn read_write() -> Metric {
         needs: &[Need::Files, Need::Processes],
         required: true,
         variants: vec![
+            against_preemption(
+                "tracepoints raw_syscalls:sys_enter/sys_exit",
+                vec![
+                    spec("sys_exit_event", Place::Event("raw_syscalls", "sys_exit")),
+                    spec("sys_enter_event", Place::Event("raw_syscalls", "sys_enter")),
+                ],
+            ),
             variant("fentry/fexit of each system call", calls),
             variant("tp_btf sys_enter/sys_exit", vec![tp("sys_exit"), tp("sys_enter")]),
         ],
@@ -165,7 +193,8 @@ mod tests {
 
     #[test]
     fn each_read_write_program_sits_at_its_own_call() {
-        for spec in &read_write().variants[0].programs {
+        let by_function = read_write().variants.into_iter().find(|v| v.name.starts_with("fentry")).unwrap();
+        for spec in &by_function.programs {
             let (Place::Fentry(names) | Place::Fexit(names)) = &spec.place else { panic!("{spec:?}") };
             let form = spec.program.trim_end_matches("_enter").trim_end_matches("_exit");
             assert!(names[0].starts_with(&format!("{CALL_PREFIX}{form}")), "{spec:?}");

@@ -101,8 +101,12 @@ fn lost(causes: &[(&'static str, u64)]) -> BTreeMap<&'static str, u64> {
 }
 
 fn overhead() -> Overhead {
-    let program =
-        |name: &str, run_count, run_time_ns| ProgramCost { name: name.to_owned(), run_count, run_time_ns };
+    let program = |name: &str, run_count, run_time_ns| ProgramCost {
+        name: name.to_owned(),
+        run_count,
+        run_time_ns,
+        runs_skipped: 0,
+    };
     Overhead {
         programs: vec![
             program("sys_enter", 402_113, 31_364_814),

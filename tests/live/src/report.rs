@@ -78,6 +78,11 @@ impl Report {
     /// How many calls a process may lack: the runs the kernel skipped, in a virtual machine; 0 elsewhere. Kernels that
     /// preempt a program (7.x) skip it for other threads of that CPU until it goes on.
     pub fn excusable(&self) -> u64 {
+        if self.skipped_runs() > 0 {
+            let skipped = self.list("/overhead/programs").iter().filter(|p| p["runs_skipped"] != 0);
+            let skipped: Vec<_> = skipped.map(|p| format!("{} {}", p["name"], p["runs_skipped"])).collect();
+            println!("runs skipped by the kernel: {}", skipped.join(", "));
+        }
         if emulated() { self.skipped_runs() } else { 0 }
     }
 

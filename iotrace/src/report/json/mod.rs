@@ -261,7 +261,12 @@ fn overhead(trace: &Trace) -> OverheadInfo<'_> {
     let o = &trace.overhead;
     OverheadInfo {
         programs: (o.programs.iter())
-            .map(|p| ProgramInfo { name: &p.name, run_count: p.run_count, run_time_ns: p.run_time_ns })
+            .map(|p| ProgramInfo {
+                name: &p.name,
+                run_count: p.run_count,
+                run_time_ns: p.run_time_ns,
+                runs_skipped: p.runs_skipped,
+            })
             .collect(),
         sampled_ns: o.sampled_ns,
         user_cpu_ns: o.user_cpu_ns,

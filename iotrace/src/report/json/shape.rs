@@ -195,6 +195,7 @@ pub struct ProgramInfo<'a> {
     pub name: &'a str,
     pub run_count: u64,
     pub run_time_ns: u64,
+    pub runs_skipped: u64,
 }
 
 /// A histogram; quantiles are `null` when it is empty.
