@@ -65,6 +65,40 @@ pub struct Offsets {
     pub inode_size: u32,
     /// `inode.i_rdev`
     pub inode_rdev: u32,
+    /// `inode.i_nlink`
+    pub inode_nlink: u32,
+    /// `file.f_pos`
+    pub file_pos: u32,
+    /// `file.f_path.dentry`
+    pub file_dentry: u32,
+    /// `file.f_path.mnt`
+    pub file_mount: u32,
+    /// `file.f_count.counter`, before 6.13
+    pub file_count: u32,
+    /// `file.f_ref.refcnt.counter`, since 6.13
+    pub file_ref: u32,
+    /// `mount.mnt`
+    pub mount_mnt: u32,
+    /// `mount.mnt_id`
+    pub mount_id: u32,
+    /// `dentry.d_parent`
+    pub dentry_parent: u32,
+    /// `dentry.d_inode`
+    pub dentry_inode: u32,
+    /// `dentry.d_name.name`
+    pub dentry_name: u32,
+    /// `address_space.host`
+    pub mapping_host: u32,
+    /// `vm_fault.vma`
+    pub fault_vma: u32,
+    /// `vm_area_struct.vm_file`
+    pub vma_file: u32,
+    /// `folio.flags`, in all layouts the first word
+    pub page_flags: u32,
+    /// Byte that holds a large folio's order: `folio._flags_1` since 6.6, `folio._folio_order` before
+    pub folio_order: u32,
+    /// `task_struct.__state`, `state` before 5.14
+    pub task_state: u32,
     /// `super_block.s_dev`
     pub sb_dev: u32,
     /// `super_block.s_magic`
@@ -148,6 +182,8 @@ pub struct Config {
     pub in_flight_mask: u32,
     /// 1: the kernel may skip the program at a request's start, which is then taken at its issue.
     pub recover_starts: u32,
+    /// PG_head: bit of a page's flags that marks the first page of a large folio.
+    pub page_head_bit: u32,
     /// RQF_FLUSH_SEQ, a bit of `request.rq_flags`.
     pub flush_sequence_flag: u32,
     /// Command names traced, NUL-padded.
@@ -172,6 +208,7 @@ impl Config {
         merge_arg: 0,
         in_flight_mask: 0,
         recover_starts: 0,
+        page_head_bit: 0,
         flush_sequence_flag: 0,
         comms: [[0; 16]; COMM_FILTERS],
     };
@@ -193,6 +230,6 @@ pub struct RunState {
 }
 
 const _: () = assert!(size_of::<Offsets>() == 4 * OFFSET_COUNT);
-const _: () = assert!(size_of::<Config>() == 64 + 16 * COMM_FILTERS);
+const _: () = assert!(size_of::<Config>() == 68 + 16 * COMM_FILTERS);
 
 crate::pod!(Offsets, Config, RunState);

@@ -8,8 +8,16 @@ pub const PROCESS_EXEC: u32 = 2;
 pub const PROCESS_EXIT: u32 = 3;
 /// [`ThreadExit`].
 pub const THREAD_EXIT: u32 = 4;
-/// [`FileSeen`].
-pub const FILE_SEEN: u32 = 5;
+/// [`crate::file::SessionRecord`].
+pub const SESSION: u32 = 5;
+/// [`crate::file::FolderRecord`].
+pub const FOLDER: u32 = 6;
+/// [`crate::file::PathRecord`] of a rename.
+pub const RENAMED: u32 = 7;
+/// [`crate::file::PathRecord`] of the first failure with an errno, by process and operation.
+pub const FAILED: u32 = 8;
+/// [`crate::file::NameRecord`].
+pub const NAME: u32 = 9;
 
 /// Bytes of the command line kept.
 pub const ARGS_BYTES: usize = 256;
@@ -64,25 +72,5 @@ pub struct ThreadExit {
     pub slot: u32,
 }
 
-/// A process reads or writes a regular file, or its size changed since it was last told.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct FileSeen {
-    /// `FILE_SEEN`.
-    pub kind: u32,
-    /// `thread::OP_READ`, `thread::OP_WRITE`.
-    pub op: u32,
-    /// Process.
-    pub process: u64,
-    /// Inode number.
-    pub ino: u64,
-    /// Size in bytes.
-    pub size: u64,
-    /// `s_dev`.
-    pub dev: u32,
-    /// Padding.
-    pub _pad: u32,
-}
-
 const _: () = assert!(size_of::<ProcessSeen>() == 56 + ARGS_BYTES && size_of::<ProcessExit>() == 32);
-const _: () = assert!(size_of::<ThreadExit>() == 8 && size_of::<FileSeen>() == 40);
+const _: () = assert!(size_of::<ThreadExit>() == 8);

@@ -6,7 +6,9 @@
 pub mod block;
 pub mod config;
 pub mod event;
+pub mod file;
 pub mod hist;
+pub mod op;
 pub mod process;
 pub mod tally;
 pub mod thread;

@@ -1,53 +1,11 @@
-//! One slot per thread of a target that reads or writes: the call in progress, and the thread's own statistics.
-//! Only the thread itself writes its slot, so nothing in it is atomic.
+//! One slot per thread of a target that uses files: the call in progress, the files it works on, and the thread's own
+//! statistics of reads and writes. Only the thread itself writes its slot, so nothing in it is atomic.
 
-use crate::hist::BUCKETS;
-
-/// `read` in [`ThreadSlot::ops`] and in masks.
-pub const OP_READ: u32 = 0;
-/// `write`.
-pub const OP_WRITE: u32 = 1;
-
-/// System calls that move data. The order is part of the interface: [`FORM_NAMES`].
-#[repr(u8)]
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the system calls' own names")]
-pub enum Form {
-    Read = 1,
-    Pread64,
-    Readv,
-    Preadv,
-    Preadv2,
-    Write,
-    Pwrite64,
-    Writev,
-    Pwritev,
-    Pwritev2,
-    Sendfile,
-    Splice,
-    CopyFileRange,
-}
-
-/// Number of forms plus one: form 0 is "not such a call".
-pub const FORMS: usize = 14;
-
-/// Names by number.
-pub const FORM_NAMES: [&str; FORMS] = [
-    "",
-    "read",
-    "pread64",
-    "readv",
-    "preadv",
-    "preadv2",
-    "write",
-    "pwrite64",
-    "writev",
-    "pwritev",
-    "pwritev2",
-    "sendfile",
-    "splice",
-    "copy_file_range",
-];
+use crate::{
+    file::{FileSlot, SessionRecord, WAYS},
+    hist::BUCKETS,
+    op::{DATA_FORMS, META_FORMS, OPS},
+};
 
 /// What a descriptor stands for.
 #[repr(u8)]
@@ -80,7 +38,7 @@ pub const KIND_NAMES: [&str; KINDS] = ["", "regular", "block", "pipe", "socket",
 /// A request for an unknown number of bytes: an io vector longer than the programs follow.
 pub const UNKNOWN_SIZE: u64 = u64::MAX;
 
-/// Statistics of one op of one thread.
+/// Statistics of reads, or of writes, of one thread.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct OpSlot {
@@ -104,46 +62,52 @@ pub struct OpSlot {
     pub size_min: u64,
     /// Largest transfer.
     pub size_max: u64,
+    /// Calls that went off the CPU for something else than another thread's turn.
+    pub waited: u64,
+    /// How long they were off it.
+    pub wait_ns: u64,
+    /// Bytes they moved.
+    pub waited_bytes: u64,
+    /// Bytes that calls brought into the page cache.
+    pub cached_bytes: u64,
     /// Calls by form.
-    pub forms: [u64; FORMS],
+    pub forms: [u64; DATA_FORMS],
     /// Latencies.
     pub latency: [u64; BUCKETS],
     /// Transfer sizes.
     pub size: [u64; BUCKETS],
 }
 
-/// The regular file a thread last read (or wrote).
+/// Statistics of another operation of a whole process: shared, so added to atomically.
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub struct FileRef {
-    /// Inode number; 0: none.
-    pub ino: u64,
-    /// Size when last seen.
-    pub size: u64,
-    /// Size last reported to user space.
-    pub noted_size: u64,
-    /// `s_dev`: major << 20 | minor.
-    pub dev: u32,
-    /// Padding.
-    pub _pad: u32,
+#[derive(Clone, Copy)]
+pub struct OpSet {
+    /// Whose.
+    pub key: OpKey,
+    /// Calls that failed.
+    pub errors: u64,
+    /// Calls that went off the CPU.
+    pub waited: u64,
+    /// How long they were off it.
+    pub wait_ns: u64,
+    /// Bytes brought into the page cache (page faults).
+    pub cached_bytes: u64,
+    /// Calls by form, from the first form of the operation on.
+    pub forms: [u64; META_FORMS],
+    /// Latencies.
+    pub latency: crate::block::SharedHist,
 }
 
-/// The file of one side (read or write) of the call in progress, or of the last call that had that side.
+/// Key of `OP_SETS`.
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub struct Pending {
-    /// Address of the open file; 0 when it was not needed.
-    pub file: u64,
-    /// Address of the inode.
-    pub inode: u64,
-    /// Inode number.
-    pub ino: u64,
-    /// Size at entry.
-    pub size: u64,
-    /// `s_dev`.
-    pub dev: u32,
-    /// [`Kind`].
-    pub kind: u32,
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct OpKey {
+    /// Process.
+    pub process: u64,
+    /// `op::OP_*`.
+    pub op: u32,
+    /// 1, so that no key is all zero.
+    pub used: u32,
 }
 
 /// Calls and bytes by kind.
@@ -156,6 +120,23 @@ pub struct ApartSlot {
     pub bytes: u64,
 }
 
+/// What a descriptor was found to stand for.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Seen {
+    /// Address of the open file.
+    pub file: u64,
+    /// Address of the inode.
+    pub inode: u64,
+    /// Inode number.
+    pub ino: u64,
+    /// Position of the open file, when asked for.
+    pub position: u64,
+}
+
+/// "No way": the side is absent.
+pub const NO_WAY: u32 = u32::MAX;
+
 /// A slot.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -164,22 +145,40 @@ pub struct ThreadSlot {
     pub process: u64,
     /// Thread id; 0: free.
     pub tid: u32,
-    /// [`Form`] of the call in progress; 0: none.
+    /// [`crate::op::Form`] of the call in progress; 0: none.
     pub form: u32,
     /// Entry of the call in progress.
     pub enter_ns: u64,
     /// Bytes asked for.
     pub requested: u64,
+    /// Where in the file it begins, or `UNKNOWN_POSITION`; of other calls their first argument that the end needs.
+    pub position: u64,
+    /// Second argument that the end needs.
+    pub argument: u64,
+    /// When the thread went off the CPU within the call; 0: it is on it, or was preempted.
+    pub off_ns: u64,
+    /// Time off the CPU within the call.
+    pub wait_ns: u64,
+    /// Bytes brought into the page cache by the call.
+    pub cached_bytes: u64,
     /// [`Kind`] of each side of the call in progress: read, write.
     pub kinds: [u32; 2],
-    /// Their files.
-    pub pending: [Pending; 2],
-    /// Files last read, last written.
-    pub file: [FileRef; 2],
+    /// Their places in `files`.
+    pub ways: [u32; 2],
+    /// Place in `OP_STATS` plus one, by operation; 0: not known yet.
+    pub sets: [u32; OPS],
+    /// Padding.
+    pub _pad: u32,
+    /// The descriptor looked up last.
+    pub seen: Seen,
+    /// Files it works on.
+    pub files: [FileSlot; WAYS],
     /// What is not storage: by side, then kind.
     pub apart: [[ApartSlot; KINDS]; 2],
     /// Read, write.
     pub ops: [OpSlot; 2],
+    /// A record in the making.
+    pub record: SessionRecord,
 }
 
 /// Key of `ERRNOS`, whose values are counts.
@@ -188,28 +187,13 @@ pub struct ThreadSlot {
 pub struct ErrnoKey {
     /// Process.
     pub process: u64,
-    /// `OP_READ`, `OP_WRITE`.
+    /// `op::OP_*`.
     pub op: u32,
     /// Positive errno.
     pub errno: u32,
 }
 
-/// Key of `FILES_SEEN`: files already reported, so that a file read in turns is not reported each time.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct FileKey {
-    /// Process.
-    pub process: u64,
-    /// Inode number.
-    pub ino: u64,
-    /// `s_dev`.
-    pub dev: u32,
-    /// `OP_READ`, `OP_WRITE`.
-    pub op: u32,
-}
+const _: () = assert!(OPS % 2 == 1, "the padding of ThreadSlot");
+const _: () = assert!(size_of::<OpSlot>() == (14 + DATA_FORMS + 2 * BUCKETS) * 8);
 
-const _: () = assert!(size_of::<OpSlot>() == 80 + FORMS * 8 + 2 * BUCKETS * 8);
-const _: () = assert!(size_of::<FileRef>() == 32 && size_of::<Pending>() == 40);
-const _: () = assert!(size_of::<ThreadSlot>() == 40 + 80 + 64 + 2 * KINDS * 16 + 2 * size_of::<OpSlot>());
-
-crate::pod!(ThreadSlot, ErrnoKey, FileKey);
+crate::pod!(ThreadSlot, ErrnoKey, OpSet, OpKey);

@@ -248,7 +248,7 @@ fn selected(queue: &QueueEntry, cmd_flags: u32, data_len: u32) -> Option<(u32, u
     let wanted = counting()
         && config!(block_op_mask) & (1 << op) != 0
         && (config!(device_filter) == 0 || queue.layout.selected == 1)
-        && (config!(comm_count) == 0 || crate::rw::comm_selected());
+        && (config!(comm_count) == 0 || crate::calls::comm_selected());
     wanted.then_some((op, flags))
 }
 
@@ -423,8 +423,9 @@ fn leave(in_flight: *mut InFlight) {
     }
 }
 
+/// Adds a value to a shared distribution.
 #[inline(always)]
-unsafe fn add(hist: *mut SharedHist, value: u64) {
+pub unsafe fn add(hist: *mut SharedHist, value: u64) {
     // SAFETY: part of a map value; the bucket is in bounds.
     unsafe {
         atomic_add(&raw mut (*hist).sum, value);

@@ -6,7 +6,10 @@
 
 use core::arch::asm;
 
-use iotrace_common::thread::{Kind, Pending};
+use iotrace_common::{
+    file::FileSlot,
+    thread::{Kind, Seen, ThreadSlot},
+};
 
 use crate::{
     maps::tally,
@@ -27,67 +30,65 @@ const S_IFBLK: u16 = 0o060_000;
 const S_IFREG: u16 = 0o100_000;
 const S_IFSOCK: u16 = 0o140_000;
 
-/// What `fd` of the current process stands for. `known` is what the thread's last call found, on the same side.
+/// Looks up what `fd` of the current process stands for and puts it into `slot.seen`; `false` when it stands for nothing.
+/// Through the slot, because pointers with a type and plain addresses cannot share the code that follows.
 #[inline(always)]
-pub fn resolve(fd: u32, known: &Pending) -> Pending {
-    let other = Pending { kind: Kind::Other as u32, ..Pending::default() };
+pub fn look(slot: &mut ThreadSlot, fd: u32, with_position: bool) -> bool {
     let files: u64 = task_field(current_task(), offset!(task_files));
     let fdt: u64 = task_field(files, offset!(files_fdt));
     let max_fds: u32 = task_field(fdt, offset!(fdtable_max_fds));
     if fd >= max_fds {
-        return other;
+        return false;
     }
     if config!(task_btf) == 1 && max_fds == EMBEDDED_FDS && fd < TYPED_FDS {
         // SAFETY: pointer arithmetic the verifier checks.
         let table = unsafe { (files as *const u8).add(offset!(files_fd_array) as usize) } as u64;
         let file = embedded(table, fd);
-        if file == 0 { other } else { describe::<true>(file) }
+        if file == 0 {
+            return false;
+        }
+        see::<true>(slot, file, with_position);
     } else {
         let table: u64 = task_field(fdt, offset!(fdtable_fd));
         match probe::<u64>(table, fd * 8) {
-            Some(0) => other,
-            Some(file) => again(file, known).unwrap_or_else(|| describe::<false>(file)),
+            Some(0) => return false,
+            Some(file) => see::<false>(slot, file, with_position),
             None => {
                 tally!(lost_reads);
-                other
+                return false;
             }
         }
     }
-}
-
-/// The same file as last time? Open files and inodes are reused, so all three of file, inode and inode number must agree.
-/// Three helper calls in place of six.
-#[inline(always)]
-fn again(file: u64, known: &Pending) -> Option<Pending> {
-    if file != known.file || probe::<u64>(file, offset!(file_inode)) != Some(known.inode) {
-        return None;
-    }
-    let (ino, size) = (offset!(inode_ino), offset!(inode_size));
-    let (ino, size) = if size == ino + 16 {
-        let [ino, _, size]: [u64; 3] = probe(known.inode, ino)?;
-        (ino, size)
-    } else {
-        (probe(known.inode, ino)?, probe(known.inode, size)?)
-    };
-    (ino == known.ino).then_some(Pending { size, ..*known })
+    true
 }
 
 #[inline(always)]
-fn describe<const TYPED: bool>(file: u64) -> Pending {
+fn see<const TYPED: bool>(slot: &mut ThreadSlot, file: u64, with_position: bool) {
     let inode: u64 = field::<TYPED, _>(file, offset!(file_inode));
-    let mode: u16 = field::<TYPED, _>(inode, offset!(inode_mode));
-    let mut pending = Pending { file, inode, kind: Kind::Other as u32, ..Pending::default() };
-    pending.ino = field::<TYPED, _>(inode, offset!(inode_ino));
+    let ino: u64 = field::<TYPED, _>(inode, offset!(inode_ino));
+    let position = if TYPED || with_position { field::<TYPED, _>(file, offset!(file_pos)) } else { 0 };
+    // SAFETY: a field of a map value. Volatile: what is read back must be plain numbers.
+    unsafe { core::ptr::write_volatile(&raw mut slot.seen, Seen { file, inode, ino, position }) };
+}
+
+/// Fills in a place for the file of `slot.seen`.
+#[inline(always)]
+pub fn describe(place: &mut FileSlot, seen: Seen) {
+    let mode: u16 = probe(seen.inode, offset!(inode_mode)).unwrap_or(0);
+    place.file = seen.file;
+    place.inode = seen.inode;
+    place.ino = seen.ino;
+    let mut dev = 0;
     let kind = match mode & S_IFMT {
         S_IFREG => {
-            let sb: u64 = field::<TYPED, _>(inode, offset!(inode_sb));
-            pending.dev = field::<TYPED, _>(sb, offset!(sb_dev));
-            pending.size = field::<TYPED, _>(inode, offset!(inode_size));
-            if stores_data(field::<TYPED, _>(sb, offset!(sb_magic))) { Kind::Regular } else { Kind::Pseudo }
+            let sb: u64 = probe(seen.inode, offset!(inode_sb)).unwrap_or(0);
+            dev = probe(sb, offset!(sb_dev)).unwrap_or(0);
+            place.size = size_now(seen.inode, 0);
+            if stores_data(probe(sb, offset!(sb_magic)).unwrap_or(0)) { Kind::Regular } else { Kind::Pseudo }
         }
         S_IFBLK => {
             // The device it stands for, not the file system its node lies on.
-            pending.dev = field::<TYPED, _>(inode, offset!(inode_rdev));
+            dev = probe(seen.inode, offset!(inode_rdev)).unwrap_or(0);
             Kind::BlockDevice
         }
         S_IFIFO => Kind::Pipe,
@@ -95,8 +96,8 @@ fn describe<const TYPED: bool>(file: u64) -> Pending {
         S_IFCHR => Kind::Char,
         _ => Kind::Other,
     };
-    pending.kind = kind as u32;
-    pending
+    place.dev = dev;
+    place.kind = kind as u32;
 }
 
 /// File systems whose regular files are kernel interfaces (numbers: include/uapi/linux/magic.h).

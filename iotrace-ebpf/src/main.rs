@@ -7,13 +7,18 @@
 #![expect(unstable_features, reason = "BPF inline assembly")]
 
 mod block;
+mod calls;
+mod fault;
 mod file;
 mod iter;
 mod maps;
 mod mem;
+mod meta;
 mod process;
 mod rw;
+mod session;
 mod target;
+mod wait;
 
 #[cfg(not(test))]
 #[panic_handler]

@@ -7,9 +7,10 @@ use aya_ebpf::{
 use iotrace_common::{
     block::{BlockKey, BlockSlot, DeviceLayout, InFlight, QUEUE_IDS, QueueEntry},
     config::RunState,
+    file::{CLASSES, FolderKey, LostClass, Session, SessionKey},
     process::Target,
     tally::Tally,
-    thread::{ErrnoKey, FileKey, ThreadSlot},
+    thread::{ErrnoKey, OpKey, OpSet, ThreadSlot},
 };
 
 /// Targets by tgid.
@@ -30,6 +31,11 @@ pub static OWNER_CACHE: PerCpuArray<[u64; 2]> = PerCpuArray::with_max_entries(1,
 /// Slot by thread id.
 #[map]
 pub static THREADS: HashMap<u32, u32> = HashMap::with_max_entries(65_536, 0);
+/// 1 for the ids, modulo their number, of threads that have or had a slot.
+#[map]
+pub static THREAD_MARKS: Array<[u8; THREAD_MARK_COUNT]> = Array::with_max_entries(1, 0);
+/// Bytes of `THREAD_MARKS`.
+pub const THREAD_MARK_COUNT: usize = 1 << 16;
 /// Slots.
 #[map]
 pub static THREAD_SLOTS: Array<ThreadSlot> = Array::with_max_entries(4096, 0);
@@ -39,9 +45,24 @@ pub static FREE_SLOTS: Queue<u32> = Queue::with_max_entries(4096, 0);
 /// Failed calls.
 #[map]
 pub static ERRNOS: HashMap<ErrnoKey, u64> = HashMap::with_max_entries(16_384, 0);
-/// Files already told of.
+/// Place in `OP_STATS` by process and operation.
 #[map]
-pub static FILES_SEEN: LruHashMap<FileKey, u64> = LruHashMap::with_max_entries(65_536, 0);
+pub static OP_SETS: HashMap<OpKey, u32> = HashMap::with_max_entries(16_384, 0);
+/// Statistics of operations that move no data, by process.
+#[map]
+pub static OP_STATS: Array<OpSet> = Array::with_max_entries(4096, 0);
+/// Places nobody uses.
+#[map]
+pub static FREE_OP_SETS: Queue<u32> = Queue::with_max_entries(4096, 0);
+/// What threads put down of open files.
+#[map]
+pub static SESSIONS: HashMap<SessionKey, Session> = HashMap::with_max_entries(32_768, 0);
+/// Folders already told of.
+#[map]
+pub static FOLDERS_SEEN: LruHashMap<FolderKey, u32> = LruHashMap::with_max_entries(65_536, 0);
+/// What a full ring buffer made of file records, by size class.
+#[map]
+pub static LOST_CLASSES: Array<LostClass> = Array::with_max_entries(CLASSES as u32, 0);
 
 /// Layout of known devices by number.
 #[map]

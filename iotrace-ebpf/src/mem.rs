@@ -83,8 +83,9 @@ pub fn atomic_add(counter: *mut u64, value: u64) {
 /// know where the index comes from.
 #[inline(always)]
 pub fn bounded<const LIMIT: u64>(mut index: u64) -> usize {
-    // SAFETY: no instruction.
-    unsafe { asm!("/* {0} */", inout(reg) index) };
+    // SAFETY: changes nothing. An instruction all the same: without one, two lines of the source would have the same
+    // address, which the kernel refuses.
+    unsafe { asm!("{0} = {0}", inout(reg) index) };
     if index < LIMIT { index as usize } else { 0 }
 }
 

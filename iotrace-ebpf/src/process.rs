@@ -13,7 +13,7 @@ use iotrace_common::{
 };
 
 use crate::{
-    maps::{EVENTS, NO_WAKEUP, TARGETS, THREADS, tally},
+    maps::{EVENTS, NO_WAKEUP, TARGETS, THREAD_SLOTS, THREADS, tally},
     mem::{config, load, offset, probe},
     target::{bump_generation, current_task, task_field},
 };
@@ -175,6 +175,13 @@ fn exit() {
 fn retire(tid: u32) {
     // SAFETY: preallocated map; copied at once.
     let Some(&slot) = (unsafe { THREADS.get(tid) }) else { return };
+    if let Some(slot) = THREAD_SLOTS.get_ptr_mut(slot) {
+        // SAFETY: a map value; its thread is this one, or gone.
+        let slot = unsafe { &mut *slot };
+        if slot.tid == tid {
+            crate::fault::finish(slot);
+        }
+    }
     let _ = THREADS.remove(tid);
     bump_generation();
     match EVENTS.reserve::<ThreadExit>(0) {

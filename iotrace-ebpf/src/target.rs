@@ -14,9 +14,10 @@ use iotrace_common::{
 
 use crate::{
     maps::{
-        CGROUPS, FREE_SLOTS, OWNER_CACHE, RUN_STATE, TARGETS, THREAD_CACHE, THREAD_SLOTS, THREADS, tally,
+        CGROUPS, FREE_SLOTS, OWNER_CACHE, RUN_STATE, TARGETS, THREAD_CACHE, THREAD_MARK_COUNT, THREAD_MARKS,
+        THREAD_SLOTS, THREADS, tally,
     },
-    mem::{config, load, offset, probe},
+    mem::{bounded, config, load, offset, probe},
     process::announce,
 };
 
@@ -118,6 +119,7 @@ fn find_slot(pid_tgid: u64) -> u64 {
         let _ = FREE_SLOTS.push(slot, 0);
         return NOT_A_TARGET;
     }
+    mark(tid);
     slot as u64
 }
 
@@ -217,6 +219,39 @@ pub fn slot_of_call() -> Option<&'static mut ThreadSlot> {
     // SAFETY: a map value, which only this thread writes.
     let slot = unsafe { &mut *slot };
     if slot.tid as u64 == tid { Some(slot) } else { None }
+}
+
+/// The slot of any thread, if it has one. For the scheduler, which must not be kept: a mark says of most threads at once
+/// that they have none.
+#[inline(always)]
+pub fn slot_of_thread(tid: u32) -> Option<&'static mut ThreadSlot> {
+    let mark = mark_of(tid)?;
+    // SAFETY: a map value.
+    if unsafe { core::ptr::read_volatile(mark) } == 0 {
+        return None;
+    }
+    // SAFETY: preallocated map; copied at once.
+    let slot = *unsafe { THREADS.get(tid) }?;
+    let slot = THREAD_SLOTS.get_ptr_mut(slot)?;
+    // SAFETY: a map value, of a thread that is not running anywhere else.
+    let slot = unsafe { &mut *slot };
+    if slot.tid == tid { Some(slot) } else { None }
+}
+
+#[inline(always)]
+fn mark_of(tid: u32) -> Option<*mut u8> {
+    let marks = THREAD_MARKS.get_ptr_mut(0)?;
+    // SAFETY: in bounds.
+    Some(unsafe { marks.cast::<u8>().add(bounded::<{ THREAD_MARK_COUNT as u64 }>(tid as u64 & 0xffff)) })
+}
+
+/// Notes that a thread of this id has, or had, a slot.
+#[inline(always)]
+fn mark(tid: u32) {
+    if let Some(mark) = mark_of(tid) {
+        // SAFETY: a map value.
+        unsafe { core::ptr::write_volatile(mark, 1) };
+    }
 }
 
 #[inline(always)]

@@ -37,6 +37,8 @@ use crate::{
 const THREAD_SLOTS: (u32, u32) = (4096, 32_768);
 /// Sets of block statistics, with named targets and with `-a`.
 const BLOCK_SETS: (u32, u32) = (2048, 8192);
+/// Sets of statistics of operations, 2.4 KB each, with named targets and with `-a`.
+const OP_SETS: (u32, u32) = (4096, 16_384);
 /// Ring buffer, with named targets and with `-a`, where every process of the system may be told of at once: 10 000
 /// records of 320 bytes in one drain interval.
 const RING_BYTES: (u32, u32) = (4 << 20, 8 << 20);
@@ -82,6 +84,9 @@ pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError
     }
     for set in 0..maps.free_sets.capacity() {
         maps.free_sets.push(set, 0).map_err(named("FREE_SETS"))?;
+    }
+    for set in 0..maps.free_op_sets.capacity() {
+        maps.free_op_sets.push(set, 0).map_err(named("FREE_OP_SETS"))?;
     }
     for (number, layout) in layouts {
         maps.devices.insert(kernel_number(number), layout, 0).map_err(named("DEVICES"))?;
@@ -137,6 +142,7 @@ fn open(
     } else {
         THREAD_SLOTS.0
     };
+    let op_sets = if selection.targets.all { OP_SETS.1 } else { OP_SETS.0 };
     let sets = if selection.targets.all { BLOCK_SETS.1 } else { BLOCK_SETS.0 };
     EbpfLoader::new()
         .verifier_log_level(VerifierLogLevel::STATS | VerifierLogLevel::DEBUG)
@@ -147,6 +153,8 @@ fn open(
         .map_max_entries("FREE_SLOTS", slots)
         .map_max_entries("BLOCK_STATS", sets)
         .map_max_entries("FREE_SETS", sets)
+        .map_max_entries("OP_STATS", op_sets)
+        .map_max_entries("FREE_OP_SETS", op_sets)
         .map_max_entries("IN_FLIGHT", in_flight)
         .map_max_entries("EVENTS", if selection.targets.all { RING_BYTES.1 } else { RING_BYTES.0 })
         .btf(None)
@@ -181,6 +189,7 @@ fn config(selection: &Selection, kernel: &Kernel) -> Config {
         issue_arg: request("block_rq_issue"),
         requeue_arg: request("block_rq_requeue"),
         merge_arg: request("block_rq_merge"),
+        page_head_bit: kernel.page_head_bit,
         recover_starts: kernel.preempts_programs.into(),
         flush_sequence_flag: kernel.flush_sequence_flag,
         ..Config::OFF

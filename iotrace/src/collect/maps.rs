@@ -7,9 +7,10 @@ use aya::{
 use iotrace_common::{
     block::{BlockKey, BlockSlot, DeviceLayout},
     config::RunState,
+    file::{LostClass, Session as FileSession, SessionKey},
     process::Target,
     tally::Tally,
-    thread::{ErrnoKey, ThreadSlot},
+    thread::{ErrnoKey, OpKey, OpSet, ThreadSlot},
 };
 
 use super::error::StartError;
@@ -41,6 +42,16 @@ maps! {
     thread_slots: Array<MapData, ThreadSlot> = "THREAD_SLOTS",
     /// Slots nobody uses.
     free_slots: Queue<MapData, u32> = "FREE_SLOTS",
+    /// Place of an operation's statistics.
+    op_sets: HashMap<MapData, OpKey, u32> = "OP_SETS",
+    /// Statistics of operations.
+    op_stats: Array<MapData, OpSet> = "OP_STATS",
+    /// Places nobody uses.
+    free_op_sets: Queue<MapData, u32> = "FREE_OP_SETS",
+    /// What threads put down of open files.
+    sessions: HashMap<MapData, SessionKey, FileSession> = "SESSIONS",
+    /// What a full ring buffer dropped, by size class.
+    lost_classes: Array<MapData, LostClass> = "LOST_CLASSES",
     /// Failed calls.
     errnos: HashMap<MapData, ErrnoKey, u64> = "ERRNOS",
     /// Layout by device number.

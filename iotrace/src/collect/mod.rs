@@ -4,6 +4,8 @@ pub mod clock;
 pub mod cost;
 pub mod error;
 pub mod events;
+pub mod files;
+pub mod leftovers;
 pub mod loader;
 pub mod maps;
 pub mod pids;

@@ -2,25 +2,18 @@
 //! they touched.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     sync::Arc,
 };
 
 use iotrace_common::{
+    op::{DATA_FORMS, FORM_NAMES, FORM_OPS, FORMS, OP_NAMES, OP_READ, OP_WRITE, first_form},
     process::tgid_of,
-    thread::{FORM_NAMES, KIND_NAMES, Kind, OP_WRITE, OpSlot, ThreadSlot},
+    thread::{KIND_NAMES, Kind, OpSet, OpSlot, ThreadSlot},
 };
 
-use super::procfs;
+use super::{files::OfProcess, procfs, totals};
 use crate::model::{BlockEntry, Histogram, OpStats, Process, named};
-
-/// A file one process touched.
-#[derive(Debug, Clone, Copy)]
-struct File {
-    size: u64,
-    /// Bit `1 << op`.
-    ops: u8,
-}
 
 /// Processes by key.
 #[derive(Default)]
@@ -33,8 +26,6 @@ pub struct Processes {
     current: HashMap<u32, u64>,
     /// Command lines, each once: a system's processes share few.
     cmdlines: HashSet<Arc<Vec<Vec<u8>>>>,
-    /// By (process, inode number, device).
-    files: HashMap<(u64, u64, u32), File>,
 }
 
 impl Processes {
@@ -88,18 +79,8 @@ impl Processes {
         }
     }
 
-    /// A process uses a file of this size.
-    pub fn file(&mut self, key: u64, op: u32, dev: u32, ino: u64, size: u64) {
-        let file = self.files.entry((key, ino, dev)).or_insert(File { size, ops: 0 });
-        file.size = size;
-        file.ops |= 1 << op;
-    }
-
     /// Adds a thread's statistics.
     pub fn add_thread(&mut self, slot: &ThreadSlot) {
-        for (op, file) in slot.file.iter().enumerate().filter(|(_, file)| file.ino != 0) {
-            self.file(slot.process, op as u32, file.dev, file.ino, file.size);
-        }
         let process = self.entry(slot.process);
         add_op(&mut process.read, &slot.ops[0]);
         add_op(&mut process.write, &slot.ops[1]);
@@ -117,8 +98,33 @@ impl Processes {
     /// Adds failed calls.
     pub fn add_errors(&mut self, key: u64, op: u32, errno: i32, count: u64) {
         let process = self.entry(key);
-        let op = if op == OP_WRITE { &mut process.write } else { &mut process.read };
-        *op.errors.entry(errno).or_default() += count;
+        let errors = match op {
+            OP_READ => &mut process.read.errors,
+            OP_WRITE => &mut process.write.errors,
+            other => match OP_NAMES.get(other as usize) {
+                Some(name) => &mut named(&mut process.meta, name).errors,
+                None => return,
+            },
+        };
+        *errors.entry(errno).or_default() += count;
+    }
+
+    /// Adds an operation's statistics.
+    pub fn add_op(&mut self, set: &OpSet) {
+        let Some(name) = OP_NAMES.get(set.key.op as usize) else { return };
+        let stats = named(&mut self.entry(set.key.process).meta, name);
+        let latency = totals::histogram(&set.latency);
+        stats.count += latency.count;
+        stats.waited += set.waited;
+        stats.wait_ns += set.wait_ns;
+        stats.cached_bytes += set.cached_bytes;
+        stats.latency_ns.merge(&latency);
+        let first = first_form(set.key.op);
+        for (form, calls) in (first..FORMS).zip(set.forms).filter(|(_, calls)| *calls > 0) {
+            if FORM_OPS[form] == set.key.op {
+                *named(&mut stats.forms, FORM_NAMES[form]) += calls;
+            }
+        }
     }
 
     /// Adds a set of block requests.
@@ -128,20 +134,18 @@ impl Processes {
 
     /// Everything, with file sizes as distributions and names as they are now, for processes that `own_pid` finds in
     /// iotrace's own pid namespace. Kernel threads that did nothing are left out.
-    pub fn finish(mut self, own_pid: impl Fn(u32) -> Option<u32>) -> Vec<Process> {
+    pub fn finish(
+        mut self,
+        files: HashMap<u64, OfProcess>,
+        own_pid: impl Fn(u32) -> Option<u32>,
+    ) -> Vec<Process> {
         self.current = HashMap::new();
-        for ((key, _, _), file) in std::mem::take(&mut self.files) {
-            if let Some(&place) = self.places.get(&key) {
-                let process = &mut self.list[place as usize];
-                process.file_size.record(file.size);
-                for (op, histogram) in
-                    [&mut process.file_size_read, &mut process.file_size_written].into_iter().enumerate()
-                {
-                    if file.ops & 1 << op != 0 {
-                        histogram.record(file.size);
-                    }
-                }
-            }
+        for (key, of) in files {
+            let process = self.entry(key);
+            process.file_size = of.size;
+            process.file_size_read = of.read;
+            process.file_size_written = of.written;
+            process.files = Some(Box::new(of.file_use));
         }
         let mut processes = self.list;
         processes.retain(|p| !p.kernel_thread || !p.block.is_empty());
@@ -182,9 +186,11 @@ fn add_op(total: &mut OpStats, op: &OpSlot) {
     total.bytes += op.bytes;
     total.short += op.short;
     total.eof += op.eof;
-    let forms: BTreeMap<_, _> =
-        FORM_NAMES.into_iter().zip(op.forms).filter(|(_, calls)| *calls > 0).collect();
-    for (form, calls) in forms {
+    total.waited += op.waited;
+    total.wait_ns += op.wait_ns;
+    total.waited_bytes += op.waited_bytes;
+    total.cached_bytes += op.cached_bytes;
+    for (form, calls) in FORM_NAMES[..DATA_FORMS].iter().zip(op.forms).filter(|(_, calls)| *calls > 0) {
         *named(&mut total.forms, form) += calls;
     }
     let latency = Histogram::from_parts(&op.latency, op.latency_sum_ns, op.latency_min_ns, op.latency_max_ns);
@@ -208,7 +214,7 @@ mod tests {
         processes.seen(first, named(100, 1, b"cat"), false);
         processes.exited(first, Vec::new());
         processes.seen(second, named(100, 1, b"dd"), false);
-        let mut all = processes.finish(|_| None);
+        let mut all = processes.finish(HashMap::new(), |_| None);
         all.sort_by(|a, b| a.comm.cmp(&b.comm));
         assert_eq!(all.len(), 2);
         assert_eq!((all[0].comm.as_slice(), all[0].exited), (&b"cat"[..], true));
@@ -223,21 +229,8 @@ mod tests {
         let pid = parent.pid;
         processes.seen(key(pid, 1 << 30), parent, false);
         processes.seen(key(pid - 1, 1 << 31), named(pid - 1, pid, b"python"), false);
-        assert!(processes.finish(|_| None).iter().all(|p| *p.cmdline == [b"python".to_vec()]));
-    }
-
-    #[test]
-    fn a_file_counts_once_a_process_at_its_last_size() {
-        let mut processes = Processes::default();
-        let (a, b) = (key(1, 0), key(2, 0));
-        for (process, op, ino, size) in [(a, 0, 5, 10), (a, 1, 5, 4096), (a, 0, 6, 100), (b, 0, 5, 4096)] {
-            processes.entry(process);
-            processes.file(process, op, 7, ino, size);
-        }
-        let mut all = processes.finish(|_| None);
-        all.sort_by_key(|p| p.pid);
-        assert_eq!((all[0].file_size.count, all[0].file_size.sum), (2, 4196));
-        assert_eq!((all[0].file_size_read.count, all[0].file_size_written.count), (2, 1));
-        assert_eq!(all[1].file_size.count, 1);
+        assert!(
+            processes.finish(HashMap::new(), |_| None).iter().all(|p| *p.cmdline == [b"python".to_vec()])
+        );
     }
 }

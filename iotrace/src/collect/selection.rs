@@ -11,7 +11,7 @@ use std::{
 use iotrace_common::{
     block,
     config::COMM_FILTERS,
-    thread::{OP_READ, OP_WRITE},
+    op::{OP_READ, OP_WRITE, OPS},
 };
 
 use super::{error::StartError, procfs};
@@ -71,6 +71,9 @@ impl Selection {
 
     /// Bits of the read/write ops.
     pub fn op_mask(&self) -> u32 {
+        if self.ops.is_empty() {
+            return (1 << OPS) - 1;
+        }
         self.mask(&[(Op::Read, OP_READ), (Op::Write, OP_WRITE)])
     }
 

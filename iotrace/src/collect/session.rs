@@ -15,13 +15,15 @@ use iotrace_common::{
     config::RunState,
     event::ARGS_BYTES,
     process::{OTHERS, Target, tgid_of},
-    thread::ThreadSlot,
+    thread::{OpSet, ThreadSlot},
 };
 
 use super::{
     clock, cost,
     error::StartError,
     events::{self, Event},
+    files::Files,
+    leftovers,
     loader::{self, Loaded},
     processes::{Processes, add_block},
     procfs,
@@ -63,6 +65,9 @@ pub struct Session {
     processes: Processes,
     /// Targets given by pid that the kernel side has not met yet.
     waiting: HashMap<u32, Process>,
+    files: Files,
+    /// First failures: process key, operation, errno, path.
+    failures: Vec<(u64, u32, u32, Vec<u8>)>,
     /// Processes that ended and whose traces in the maps are still to be removed.
     ended: Vec<(u64, Instant)>,
     others: Vec<BlockEntry>,
@@ -71,6 +76,7 @@ pub struct Session {
     sampler: cost::Sampler,
     self_stats: SelfStats,
     began: Instant,
+    began_monotonic_ns: u64,
     started_at_unix_ns: u64,
     cpu_at_start_ns: u64,
     last_cleanup: Instant,
@@ -99,6 +105,8 @@ impl Session {
             selection,
             processes: Processes::default(),
             waiting: HashMap::new(),
+            files: Files::default(),
+            failures: Vec::new(),
             ended: Vec::new(),
             others: Vec::new(),
             undecoded: 0,
@@ -106,6 +114,7 @@ impl Session {
             sampler: cost::Sampler::start(SelfStats::Off),
             self_stats,
             began: Instant::now(),
+            began_monotonic_ns: clock::monotonic_ns(),
             started_at_unix_ns: clock::unix_ns(),
             cpu_at_start_ns: cost::own_cpu_ns(),
             last_cleanup: Instant::now(),
@@ -118,6 +127,7 @@ impl Session {
     pub fn begin(&mut self) {
         self.set_state(|state| state.counting = 1);
         self.began = Instant::now();
+        self.began_monotonic_ns = clock::monotonic_ns();
         self.started_at_unix_ns = clock::unix_ns();
         self.cpu_at_start_ns = cost::own_cpu_ns();
         self.sampler = cost::Sampler::start(self.self_stats);
@@ -237,7 +247,11 @@ impl Session {
                 self.ended.push((process, Instant::now()));
             }
             Event::ThreadExit { slot } => self.take_slot(slot),
-            Event::File { process, op, dev, ino, size } => self.processes.file(process, op, dev, ino, size),
+            Event::Session(part) => self.files.session(&part),
+            Event::Name(named) => self.files.name(&named),
+            Event::Folder { dev, ino, parent, name } => self.files.folder(dev, ino, parent, &name),
+            Event::Renamed(renamed) => self.files.renamed(renamed),
+            Event::Failed { process, op, errno, path } => self.failures.push((process, op, errno, path)),
         }
     }
 
@@ -262,6 +276,8 @@ impl Session {
             return;
         }
         let done: Vec<u64> = done.into_iter().map(|(key, _)| key).collect();
+        self.take_op_sets(|process| done.contains(&process));
+        leftovers::take_ended(&mut self.files, &mut self.loaded.maps, &done);
         let maps = &mut self.loaded.maps;
         for &key in &done {
             let tgid = tgid_of(key);
@@ -327,6 +343,7 @@ impl Session {
         self.loaded.events = None;
         let in_progress = self.take_live_slots();
         let in_flight = self.take_block_sets();
+        self.take_op_sets(|_| true);
         let errors: Vec<_> = self.loaded.maps.errnos.iter().flatten().collect();
         for (key, count) in errors {
             self.processes.add_errors(key.process, key.op, key.errno as i32, count);
@@ -334,8 +351,7 @@ impl Session {
         let tally = self.loaded.maps.counters();
         let missed_runs = totals::lost_runs(&programs, &tally);
         let mut notes = vec![
-            "Not covered: io_uring, AIO and mmap (page faults), and the time spent in fsync, open, stat and their kin; the \
-             block requests of all of them are counted.".to_owned(),
+            "Not covered: io_uring and AIO as reads and writes; their block requests are counted.".to_owned(),
         ];
         if let Some(oldest) = in_progress.iter().min() {
             let since = Duration::from_nanos(clock::monotonic_ns().saturating_sub(*oldest));
@@ -382,7 +398,18 @@ impl Session {
         };
         self.loaded.pids.refresh(&mut self.loaded.ebpf);
         let pids = &self.loaded.pids;
-        trace.processes = std::mem::take(&mut self.processes).finish(|pid| pids.from_host(pid));
+        let mut files = std::mem::take(&mut self.files);
+        let by_process = files.by_process();
+        trace.processes = std::mem::take(&mut self.processes).finish(by_process, |pid| pids.from_host(pid));
+        for (class, lost) in leftovers::lost_classes(&self.loaded.maps).into_iter().enumerate() {
+            trace.files.records_lost += lost.records;
+            files.lost(class, lost.opens, &lost.totals);
+        }
+        let records_lost = trace.files.records_lost;
+        let mut paths = leftovers::Paths::new(pids);
+        trace.files = files.finish(&mut paths, self.began_monotonic_ns);
+        trace.files.records_lost = records_lost;
+        trace.files.failures = leftovers::failures(std::mem::take(&mut self.failures), &trace.processes);
         for (pid, mut process) in waiting {
             process.exited = pids.from_host(pid).and_then(procfs::status).is_none_or(|s| s.zombie);
             trace.processes.push(process);
@@ -422,6 +449,7 @@ impl Session {
     /// Returns when each call that is still in progress began.
     fn take_live_slots(&mut self) -> Vec<u64> {
         let mut in_progress = Vec::new();
+        let mut live = Vec::new();
         let mut slots: Vec<u32> = self.loaded.maps.threads.iter().flatten().map(|(_, slot)| slot).collect();
         if self.loaded.maps.counters().lost_ring > 0 {
             // The end of some threads was not told: look at every slot.
@@ -435,9 +463,26 @@ impl Session {
                     in_progress.push(thread.enter_ns);
                 }
                 self.processes.add_thread(&thread);
+                live.push(thread);
             }
         }
+        leftovers::take(&mut self.files, &mut self.loaded.maps, &live);
         in_progress
+    }
+
+    /// Adds up the sets of operations of the processes that `keep` takes, and gives them back.
+    fn take_op_sets(&mut self, keep: impl Fn(u64) -> bool) {
+        let sets: Vec<_> =
+            self.loaded.maps.op_sets.iter().flatten().filter(|(key, _)| keep(key.process)).collect();
+        for (key, index) in sets {
+            let maps = &mut self.loaded.maps;
+            let Ok(set) = maps.op_stats.get(&index, 0) else { continue };
+            self.processes.add_op(&set);
+            let _ = maps.op_sets.remove(&key);
+            // SAFETY: all zero is a free set.
+            let _ = maps.op_stats.set(index, unsafe { std::mem::zeroed::<OpSet>() }, 0);
+            let _ = maps.free_op_sets.push(index, 0);
+        }
     }
 
     fn take_block_sets(&mut self) -> u64 {

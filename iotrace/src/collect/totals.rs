@@ -50,7 +50,8 @@ pub fn block_entry(key: &BlockKey, slot: &BlockSlot) -> BlockEntry {
     }
 }
 
-fn histogram(shared: &SharedHist) -> Histogram {
+/// A shared distribution.
+pub fn histogram(shared: &SharedHist) -> Histogram {
     Histogram::from_parts(&shared.counts, shared.sum, u64::MAX - shared.inverse_min, shared.max)
 }
 
@@ -96,6 +97,7 @@ pub fn losses(tally: &Tally, undecoded: u64, missed_runs: u64) -> BTreeMap<&'sta
         ("processes", tally.lost_target_map),
         ("process_and_file_records", tally.lost_ring + undecoded),
         ("block_requests", tally.lost_block_sets + tally.lost_in_flight),
+        ("calls_without_set", tally.lost_op_sets),
         ("errno_counts", tally.lost_errnos),
         ("unreadable_descriptors", tally.lost_reads),
         ("program_runs_skipped", missed_runs),

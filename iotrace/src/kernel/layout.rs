@@ -2,7 +2,7 @@
 
 use iotrace_common::{
     config::{ABSENT, Offsets, SYSCALL_TABLE},
-    thread::Form,
+    op::Form,
 };
 
 use super::btf::Btf;
@@ -40,6 +40,30 @@ pub fn offsets(btf: &Btf) -> Offsets {
         inode_ino: at("inode", "i_ino"),
         inode_size: at("inode", "i_size"),
         inode_rdev: at("inode", "i_rdev"),
+        inode_nlink: at("inode", "i_nlink"),
+        file_pos: at("file", "f_pos"),
+        file_dentry: at("file", "f_path.dentry"),
+        file_mount: at("file", "f_path.mnt"),
+        file_count: at("file", "f_count.counter"),
+        file_ref: at("file", "f_ref.refcnt.counter"),
+        mount_mnt: at("mount", "mnt"),
+        mount_id: at("mount", "mnt_id"),
+        dentry_parent: at("dentry", "d_parent"),
+        dentry_inode: at("dentry", "d_inode"),
+        dentry_name: at("dentry", "d_name.name"),
+        mapping_host: at("address_space", "host"),
+        fault_vma: at("vm_fault", "vma"),
+        vma_file: at("vm_area_struct", "vm_file"),
+        page_flags: btf.offset_of("page", "flags").unwrap_or(ABSENT),
+        // Since 6.6 in the low byte of a word, before in a byte of its own; folios themselves came in 5.16.
+        folio_order: ["_folio_order", "_flags_1"]
+            .iter()
+            .find_map(|m| btf.offset_of("folio", m))
+            .unwrap_or(ABSENT),
+        task_state: ["__state", "state"]
+            .iter()
+            .find_map(|m| btf.offset_of("task_struct", m))
+            .unwrap_or(ABSENT),
         sb_dev: at("super_block", "s_dev"),
         sb_magic: at("super_block", "s_magic"),
         rq_q: at("request", "q"),
@@ -71,6 +95,12 @@ pub fn missing(offsets: &Offsets, metric: Need) -> Vec<&'static str> {
             absent!(task_files files_fdt fdtable_fd fdtable_max_fds file_inode inode_mode inode_sb inode_ino
             inode_size inode_rdev sb_dev sb_magic)
         }
+        Need::Waits => absent!(task_pid task_state),
+        Need::Faults => absent!(fault_vma vma_file file_inode inode_ino),
+        Need::FaultMapping => absent!(mapping_host inode_ino),
+        Need::Sessions => {
+            absent!(inode_nlink file_dentry file_mount mount_mnt mount_id dentry_parent dentry_inode dentry_name)
+        }
         Need::Block => {
             let mut names: Vec<_> = absent!(rq_q rq_mq_hctx rq_cmd_flags rq_tag rq_internal_tag rq_flags rq_data_len q_id hctx_queue_num disk_major disk_first_minor);
             if offsets.q_disk == ABSENT && offsets.rq_disk == ABSENT {
@@ -94,10 +124,19 @@ pub enum Need {
     Block,
     /// Identity of processes.
     Processes,
+    /// When a thread leaves its CPU.
+    Waits,
+    /// The file behind a page fault.
+    Faults,
+    /// The same where only its mapping is at hand.
+    FaultMapping,
+    /// Names of files.
+    Sessions,
 }
 
-/// Every followed system call: its form, its number here, and the function behind it (without the architecture's prefix).
-pub const CALLS: [(Form, i64, &str); 13] = [
+/// Followed system calls of every architecture: form, number here, and the function behind it (without the architecture's
+/// prefix).
+const COMMON_CALLS: &[Call] = &[
     (Form::Read, libc::SYS_read, "read"),
     (Form::Pread64, libc::SYS_pread64, "pread64"),
     (Form::Readv, libc::SYS_readv, "readv"),
@@ -111,7 +150,53 @@ pub const CALLS: [(Form, i64, &str); 13] = [
     (Form::Sendfile, libc::SYS_sendfile, "sendfile64"),
     (Form::Splice, libc::SYS_splice, "splice"),
     (Form::CopyFileRange, libc::SYS_copy_file_range, "copy_file_range"),
+    (Form::Openat, libc::SYS_openat, "openat"),
+    (Form::Openat2, libc::SYS_openat2, "openat2"),
+    (Form::Fstat, libc::SYS_fstat, "newfstat"),
+    (Form::Newfstatat, libc::SYS_newfstatat, "newfstatat"),
+    (Form::Statx, libc::SYS_statx, "statx"),
+    (Form::Faccessat, libc::SYS_faccessat, "faccessat"),
+    (Form::Faccessat2, libc::SYS_faccessat2, "faccessat2"),
+    (Form::Getdents64, libc::SYS_getdents64, "getdents64"),
+    (Form::Renameat, libc::SYS_renameat, "renameat"),
+    (Form::Renameat2, libc::SYS_renameat2, "renameat2"),
+    (Form::Unlinkat, libc::SYS_unlinkat, "unlinkat"),
+    (Form::Fsync, libc::SYS_fsync, "fsync"),
+    (Form::Fdatasync, libc::SYS_fdatasync, "fdatasync"),
+    (Form::SyncFileRange, libc::SYS_sync_file_range, "sync_file_range"),
+    (Form::Syncfs, libc::SYS_syncfs, "syncfs"),
+    (Form::Sync, libc::SYS_sync, "sync"),
+    (Form::Msync, libc::SYS_msync, "msync"),
+    (Form::Close, libc::SYS_close, "close"),
+    (Form::CloseRange, libc::SYS_close_range, "close_range"),
+    (Form::Truncate, libc::SYS_truncate, "truncate"),
+    (Form::Ftruncate, libc::SYS_ftruncate, "ftruncate"),
+    (Form::Fallocate, libc::SYS_fallocate, "fallocate"),
 ];
+
+/// Those that newer architectures do without.
+#[cfg(target_arch = "x86_64")]
+const OLD_CALLS: &[Call] = &[
+    (Form::Open, libc::SYS_open, "open"),
+    (Form::Creat, libc::SYS_creat, "creat"),
+    (Form::Stat, libc::SYS_stat, "newstat"),
+    (Form::Lstat, libc::SYS_lstat, "newlstat"),
+    (Form::Access, libc::SYS_access, "access"),
+    (Form::Getdents, libc::SYS_getdents, "getdents"),
+    (Form::Rename, libc::SYS_rename, "rename"),
+    (Form::Unlink, libc::SYS_unlink, "unlink"),
+    (Form::Rmdir, libc::SYS_rmdir, "rmdir"),
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_CALLS: &[Call] = &[];
+
+/// Form, number, function.
+pub type Call = (Form, i64, &'static str);
+
+/// Every followed system call.
+pub fn calls() -> impl Iterator<Item = Call> {
+    COMMON_CALLS.iter().chain(OLD_CALLS).copied()
+}
 
 /// Prefix of system call entry functions.
 pub const CALL_PREFIX: &str = if cfg!(target_arch = "aarch64") { "__arm64_sys_" } else { "__x64_sys_" };
@@ -119,7 +204,7 @@ pub const CALL_PREFIX: &str = if cfg!(target_arch = "aarch64") { "__arm64_sys_" 
 /// Form by system call number.
 pub fn form_by_syscall() -> [u8; SYSCALL_TABLE] {
     let mut table = [0; SYSCALL_TABLE];
-    for (form, number, _) in CALLS {
+    for (form, number, _) in calls() {
         table[number as usize] = form as u8;
     }
     table

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::Histogram;
+use super::{FileUse, Files, Histogram, MetaStats};
 
 /// All that one trace found.
 #[derive(Debug, Clone, Default)]
@@ -15,6 +15,8 @@ pub struct Trace {
     pub processes: Vec<Process>,
     /// Block requests of user processes that are no targets (empty with `-a`).
     pub others: Vec<BlockEntry>,
+    /// What was done with files.
+    pub files: Files,
     /// Block devices that saw requests during the trace.
     pub devices: Vec<Device>,
     /// Block-layer event counts over all devices.
@@ -104,6 +106,10 @@ pub struct Process {
     pub read: OpStats,
     /// Writes likewise.
     pub write: OpStats,
+    /// Other operations on files, by name (`op::OP_NAMES`); those that did not happen are left out.
+    pub meta: Vec<(&'static str, MetaStats)>,
+    /// What it did with files; `None`: nothing.
+    pub files: Option<Box<FileUse>>,
     /// Reads and writes of what is not storage, by kind: `pipe socket char pseudo other`.
     pub apart: Vec<(&'static str, ApartStats)>,
     /// Block requests by device, operation and flags.
@@ -129,6 +135,14 @@ pub struct OpStats {
     pub short: u64,
     /// Reads that returned 0 though bytes were asked for (end of file).
     pub eof: u64,
+    /// Calls that waited: their thread was off the CPU for something else than another thread's turn.
+    pub waited: u64,
+    /// How long.
+    pub wait_ns: u64,
+    /// Bytes moved by calls that waited; the others were served from memory.
+    pub waited_bytes: u64,
+    /// Bytes that calls brought into the page cache, readahead included.
+    pub cached_bytes: u64,
     /// Calls by system call, e.g. `pread64`; zero entries left out.
     pub forms: Vec<(&'static str, u64)>,
     /// Time from entry to return of every call.

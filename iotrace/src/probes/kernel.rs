@@ -23,6 +23,8 @@ pub struct Kernel {
     /// Since 7.0 programs on tracepoints run preemptible, and the kernel skips a program on a CPU where a preempted thread is
     /// in the middle of it. Nothing but the version tells.
     pub preempts_programs: bool,
+    /// PG_head, the bit that marks the first page of a large folio.
+    pub page_head_bit: u32,
     /// RQF_FLUSH_SEQ: a bit by number since 6.11, 1 << 4 before.
     pub flush_sequence_flag: u32,
 }
@@ -35,6 +37,7 @@ impl Kernel {
             tracepoints: HashMap::new(),
             functions: HashSet::new(),
             without: without.to_vec(),
+            page_head_bit: btf.enumerator("PG_head").unwrap_or(63),
             preempts_programs: major_version() >= 7,
             flush_sequence_flag: 1 << btf.enumerator("__RQF_FLUSH_SEQ").unwrap_or(4),
         };

@@ -1,6 +1,8 @@
 //! What to attach where, best variant first.
 
-use crate::kernel::layout::{CALL_PREFIX, CALLS, Need};
+use iotrace_common::op::Form;
+
+use crate::kernel::layout::{CALL_PREFIX, Need, calls};
 
 /// One thing iotrace measures, and the ways to.
 pub struct Metric {
@@ -67,7 +69,16 @@ fn against_preemption(name: impl Into<String>, programs: Vec<Spec>) -> Variant {
 
 /// Every metric. The owner's come before the phases': where the first issue is the start, it must be seen before the issue.
 pub fn metrics() -> Vec<Metric> {
-    vec![process_tree(), block_owner(), block_phases(), block_merges(), read_write()]
+    vec![
+        process_tree(),
+        block_owner(),
+        block_phases(),
+        block_merges(),
+        waits(),
+        page_cache(),
+        faults(),
+        file_calls(),
+    ]
 }
 
 fn process_tree() -> Metric {
@@ -147,31 +158,20 @@ fn block_merges() -> Metric {
     }
 }
 
-fn read_write() -> Metric {
-    const PROGRAMS: [(&str, &str); 13] = [
-        ("read_enter", "read_exit"),
-        ("pread64_enter", "pread64_exit"),
-        ("readv_enter", "readv_exit"),
-        ("preadv_enter", "preadv_exit"),
-        ("preadv2_enter", "preadv2_exit"),
-        ("write_enter", "write_exit"),
-        ("pwrite64_enter", "pwrite64_exit"),
-        ("writev_enter", "writev_exit"),
-        ("pwritev_enter", "pwritev_exit"),
-        ("pwritev2_enter", "pwritev2_exit"),
-        ("sendfile_enter", "sendfile_exit"),
-        ("splice_enter", "splice_exit"),
-        ("copy_file_range_enter", "copy_file_range_exit"),
-    ];
-    let mut calls = Vec::new();
-    for ((enter, exit), (_, _, call)) in PROGRAMS.into_iter().zip(CALLS) {
-        let function = vec![format!("{CALL_PREFIX}{call}")];
-        calls.push(spec(exit, Place::Fexit(function.clone())));
-        calls.push(spec(enter, Place::Fentry(function)));
+/// Name of the metric that system calls are.
+pub const CALLS_METRIC: &str = "file calls";
+
+fn file_calls() -> Metric {
+    let mut by_function = Vec::new();
+    for (form, _, function) in calls() {
+        let at = vec![format!("{CALL_PREFIX}{function}")];
+        let (enter, exit) = twins(form);
+        by_function.push(spec(exit, Place::Fexit(at.clone())));
+        by_function.push(spec(enter, Place::Fentry(at)));
     }
     Metric {
-        name: "read/write",
-        needs: &[Need::Files, Need::Processes],
+        name: CALLS_METRIC,
+        needs: &[Need::Files, Need::Sessions, Need::Processes],
         required: true,
         variants: vec![
             against_preemption(
@@ -181,9 +181,117 @@ fn read_write() -> Metric {
                     spec("sys_enter_event", Place::Event("raw_syscalls", "sys_enter")),
                 ],
             ),
-            variant("fentry/fexit of each system call", calls),
+            variant("fentry/fexit of each system call", by_function),
             variant("tp_btf sys_enter/sys_exit", vec![tp("sys_exit"), tp("sys_enter")]),
         ],
+    }
+}
+
+fn waits() -> Metric {
+    Metric {
+        name: "waits",
+        needs: &[Need::Waits],
+        required: false,
+        variants: vec![variant("tp_btf sched_switch", vec![tp("sched_switch")])],
+    }
+}
+
+fn faults() -> Metric {
+    let function = || vec!["filemap_fault".to_owned()];
+    Metric {
+        name: "mmap faults",
+        needs: &[Need::Faults, Need::FaultMapping, Need::Processes],
+        required: false,
+        variants: vec![
+            variant(
+                "fentry/fexit filemap_fault",
+                vec![
+                    spec("fault_exit", Place::Fexit(function())),
+                    spec("fault_enter", Place::Fentry(function())),
+                ],
+            ),
+            variant(
+                "tp_btf mm_filemap_fault (no end: latency is time off the CPU)",
+                vec![tp("mm_filemap_fault")],
+            ),
+            variant(
+                "kprobe/kretprobe filemap_fault",
+                vec![
+                    spec("fault_exit_kprobe", Place::Kprobe(function())),
+                    spec("fault_enter_kprobe", Place::Kprobe(function())),
+                ],
+            ),
+        ],
+    }
+}
+
+fn page_cache() -> Metric {
+    Metric {
+        name: "page cache",
+        needs: &[],
+        required: false,
+        variants: vec![variant(
+            "tp_btf mm_filemap_add_to_page_cache",
+            vec![tp("mm_filemap_add_to_page_cache")],
+        )],
+    }
+}
+
+/// Names of the programs on entry and end of a call.
+fn twins(form: Form) -> (&'static str, &'static str) {
+    macro_rules! names {
+        ($($form:ident $enter:literal $exit:literal;)*) => {
+            match form {
+                $(Form::$form => ($enter, $exit),)*
+                _ => unreachable!("no program for {form:?}"),
+            }
+        };
+    }
+    names! {
+        Read "read_enter" "read_exit";
+        Pread64 "pread64_enter" "pread64_exit";
+        Readv "readv_enter" "readv_exit";
+        Preadv "preadv_enter" "preadv_exit";
+        Preadv2 "preadv2_enter" "preadv2_exit";
+        Write "write_enter" "write_exit";
+        Pwrite64 "pwrite64_enter" "pwrite64_exit";
+        Writev "writev_enter" "writev_exit";
+        Pwritev "pwritev_enter" "pwritev_exit";
+        Pwritev2 "pwritev2_enter" "pwritev2_exit";
+        Sendfile "sendfile_enter" "sendfile_exit";
+        Splice "splice_enter" "splice_exit";
+        CopyFileRange "copy_file_range_enter" "copy_file_range_exit";
+        Openat "openat_enter" "openat_exit";
+        Openat2 "openat2_enter" "openat2_exit";
+        Fstat "fstat_enter" "fstat_exit";
+        Newfstatat "newfstatat_enter" "newfstatat_exit";
+        Statx "statx_enter" "statx_exit";
+        Faccessat "faccessat_enter" "faccessat_exit";
+        Faccessat2 "faccessat2_enter" "faccessat2_exit";
+        Getdents64 "getdents64_enter" "getdents64_exit";
+        Renameat "renameat_enter" "renameat_exit";
+        Renameat2 "renameat2_enter" "renameat2_exit";
+        Unlinkat "unlinkat_enter" "unlinkat_exit";
+        Fsync "fsync_enter" "fsync_exit";
+        Fdatasync "fdatasync_enter" "fdatasync_exit";
+        SyncFileRange "sync_file_range_enter" "sync_file_range_exit";
+        Syncfs "syncfs_enter" "syncfs_exit";
+        Sync "sync_enter" "sync_exit";
+        Msync "msync_enter" "msync_exit";
+        Close "close_enter" "close_exit";
+        CloseRange "close_range_enter" "close_range_exit";
+        Truncate "truncate_enter" "truncate_exit";
+        Ftruncate "ftruncate_enter" "ftruncate_exit";
+        Fallocate "fallocate_enter" "fallocate_exit";
+        Open "open_enter" "open_exit";
+        Creat "creat_enter" "creat_exit";
+        Stat "stat_enter" "stat_exit";
+        Lstat "lstat_enter" "lstat_exit";
+        Access "access_enter" "access_exit";
+        Getdents "getdents_enter" "getdents_exit";
+        Rename "rename_enter" "rename_exit";
+        Unlink "unlink_enter" "unlink_exit";
+        Rmdir "rmdir_enter" "rmdir_exit";
     }
 }
 
@@ -193,11 +301,13 @@ mod tests {
 
     #[test]
     fn each_read_write_program_sits_at_its_own_call() {
-        let by_function = read_write().variants.into_iter().find(|v| v.name.starts_with("fentry")).unwrap();
+        let by_function = file_calls().variants.into_iter().find(|v| v.name.starts_with("fentry")).unwrap();
         for spec in &by_function.programs {
             let (Place::Fentry(names) | Place::Fexit(names)) = &spec.place else { panic!("{spec:?}") };
             let form = spec.program.trim_end_matches("_enter").trim_end_matches("_exit");
-            assert!(names[0].starts_with(&format!("{CALL_PREFIX}{form}")), "{spec:?}");
+            let call =
+                calls().find(|(f, ..)| twins(*f).0 == format!("{form}_enter")).map(|(.., function)| function);
+            assert_eq!(names[0], format!("{CALL_PREFIX}{}", call.unwrap()), "{spec:?}");
         }
     }
 }

@@ -1,0 +1,260 @@
+//! System calls: from the kernel's hooks to what the call does. By fentry/fexit of each call's own entry function where the
+//! kernel allows it, else by sys_enter/sys_exit: raw with typed arguments, or as perf events where the kernel preempts raw
+//! programs. (Hooks on vfs_read and its kin miss the vector, splice and copy forms, and count the kernel's own reads.)
+
+use core::arch::asm;
+
+use aya_ebpf::{
+    EbpfContext as _,
+    bindings::pt_regs,
+    helpers::generated::{bpf_get_current_comm, bpf_ktime_get_ns},
+    macros::{btf_tracepoint, fentry, fexit, tracepoint},
+    programs::{BtfTracePointContext, FEntryContext, FExitContext, TracePointContext},
+};
+use iotrace_common::{
+    config::{ABSENT, COMM_FILTERS, SYSCALL_TABLE},
+    op::{DATA_FORMS, FORMS, Form},
+};
+
+use crate::{
+    mem::{bounded, config, load, offset},
+    meta, rw,
+    target::{counting, current_slot, current_task, slot_of_call, task_field},
+};
+
+/// Form by system call number of the running architecture; set by the loader.
+#[unsafe(no_mangle)]
+static FORM_BY_SYSCALL: [u8; SYSCALL_TABLE] = [0; SYSCALL_TABLE];
+
+#[inline(always)]
+fn form_of(number: u64) -> u8 {
+    if number >= SYSCALL_TABLE as u64 {
+        return 0;
+    }
+    // SAFETY: in bounds; volatile because the loader replaces the values.
+    unsafe { core::ptr::read_volatile((&raw const FORM_BY_SYSCALL).cast::<u8>().add(number as usize)) }
+}
+
+/// Arguments of a system call, by direct loads from the registers saved at entry.
+#[inline(always)]
+fn argument(regs: u64, index: usize) -> u64 {
+    #[cfg(bpf_target_arch = "x86_64")]
+    let offset = match index {
+        0 => core::mem::offset_of!(pt_regs, rdi),
+        1 => core::mem::offset_of!(pt_regs, rsi),
+        2 => core::mem::offset_of!(pt_regs, rdx),
+        3 => core::mem::offset_of!(pt_regs, r10),
+        4 => core::mem::offset_of!(pt_regs, r8),
+        _ => core::mem::offset_of!(pt_regs, r9),
+    };
+    #[cfg(bpf_target_arch = "aarch64")]
+    let offset = index * 8;
+    load(regs, offset as u32)
+}
+
+#[inline(always)]
+fn call_number(regs: u64) -> u64 {
+    #[cfg(bpf_target_arch = "x86_64")]
+    let offset = core::mem::offset_of!(pt_regs, orig_rax);
+    #[cfg(bpf_target_arch = "aarch64")]
+    let offset = 8 * 34 + 8; // pt_regs.syscallno follows regs, sp, pc, pstate, orig_x0
+    load(regs, offset as u32)
+}
+
+#[btf_tracepoint(function = "sys_enter")]
+fn sys_enter(ctx: BtfTracePointContext) -> i32 {
+    let form = form_of(ctx.arg::<u64>(1));
+    if form != 0 && !is_32_bit_call() {
+        let regs = ctx.arg::<u64>(0);
+        enter(form, |index| argument(regs, index));
+    }
+    0
+}
+
+#[btf_tracepoint(function = "sys_exit")]
+fn sys_exit(ctx: BtfTracePointContext) -> i32 {
+    let regs = ctx.arg::<u64>(0);
+    if form_of(call_number(regs)) != 0 {
+        exit(ctx.arg::<i64>(1));
+    }
+    0
+}
+
+/// raw_syscalls:sys_enter as a perf event: the kernel never preempts the program, at the price of copying the arguments.
+#[tracepoint]
+fn sys_enter_event(ctx: TracePointContext) -> u32 {
+    let form = form_of(event_word::<0>(&ctx));
+    if form != 0 && !is_32_bit_call() {
+        enter(form, |index| match index {
+            0 => event_word::<1>(&ctx),
+            1 => event_word::<2>(&ctx),
+            2 => event_word::<3>(&ctx),
+            3 => event_word::<4>(&ctx),
+            _ => event_word::<5>(&ctx),
+        });
+    }
+    0
+}
+
+/// raw_syscalls:sys_exit likewise.
+#[tracepoint]
+fn sys_exit_event(ctx: TracePointContext) -> u32 {
+    if form_of(event_word::<0>(&ctx)) != 0 {
+        exit(event_word::<1>(&ctx) as i64);
+    }
+    0
+}
+
+/// Word `N` after the fields all events have: the call's number, then its arguments or what it returned. Assembly, because
+/// the verifier wants the offset in the load itself.
+#[inline(always)]
+fn event_word<const N: u32>(ctx: &TracePointContext) -> u64 {
+    let word: u64;
+    // SAFETY: within the event of either tracepoint; checked by the verifier.
+    unsafe { asm!("{0} = *(u64 *)({1} + {2})", out(reg) word, in(reg) ctx.as_ptr(), const 8 + 8 * N) };
+    word
+}
+
+/// A 32-bit program's call has another numbering: 19 is lseek there and readv here.
+#[inline(always)]
+fn is_32_bit_call() -> bool {
+    const TS_COMPAT: u32 = 2;
+    let status = offset!(task_status);
+    cfg!(bpf_target_arch = "x86_64")
+        && status != ABSENT
+        && task_field::<u32>(current_task(), status) & TS_COMPAT != 0
+}
+
+/// fentry and fexit of one system call's entry function, `__x64_sys_NAME(const struct pt_regs *)`.
+macro_rules! twins {
+    ($($enter:ident $exit:ident $form:ident;)*) => { $(
+        #[fentry]
+        fn $enter(ctx: FEntryContext) -> i32 {
+            let regs = ctx.arg::<u64>(0);
+            enter(Form::$form as u8, |index| argument(regs, index));
+            0
+        }
+
+        // The return value is the argument after the last: works before bpf_get_func_ret (5.17) too.
+        #[fexit]
+        fn $exit(ctx: FExitContext) -> i32 {
+            exit(ctx.arg::<i64>(1));
+            0
+        }
+    )* };
+}
+
+twins! {
+    read_enter read_exit Read;
+    pread64_enter pread64_exit Pread64;
+    readv_enter readv_exit Readv;
+    preadv_enter preadv_exit Preadv;
+    preadv2_enter preadv2_exit Preadv2;
+    write_enter write_exit Write;
+    pwrite64_enter pwrite64_exit Pwrite64;
+    writev_enter writev_exit Writev;
+    pwritev_enter pwritev_exit Pwritev;
+    pwritev2_enter pwritev2_exit Pwritev2;
+    sendfile_enter sendfile_exit Sendfile;
+    splice_enter splice_exit Splice;
+    copy_file_range_enter copy_file_range_exit CopyFileRange;
+    open_enter open_exit Open;
+    openat_enter openat_exit Openat;
+    openat2_enter openat2_exit Openat2;
+    creat_enter creat_exit Creat;
+    stat_enter stat_exit Stat;
+    fstat_enter fstat_exit Fstat;
+    lstat_enter lstat_exit Lstat;
+    newfstatat_enter newfstatat_exit Newfstatat;
+    statx_enter statx_exit Statx;
+    access_enter access_exit Access;
+    faccessat_enter faccessat_exit Faccessat;
+    faccessat2_enter faccessat2_exit Faccessat2;
+    getdents_enter getdents_exit Getdents;
+    getdents64_enter getdents64_exit Getdents64;
+    rename_enter rename_exit Rename;
+    renameat_enter renameat_exit Renameat;
+    renameat2_enter renameat2_exit Renameat2;
+    unlink_enter unlink_exit Unlink;
+    unlinkat_enter unlinkat_exit Unlinkat;
+    rmdir_enter rmdir_exit Rmdir;
+    fsync_enter fsync_exit Fsync;
+    fdatasync_enter fdatasync_exit Fdatasync;
+    sync_file_range_enter sync_file_range_exit SyncFileRange;
+    syncfs_enter syncfs_exit Syncfs;
+    sync_enter sync_exit Sync;
+    msync_enter msync_exit Msync;
+    close_enter close_exit Close;
+    close_range_enter close_range_exit CloseRange;
+    truncate_enter truncate_exit Truncate;
+    ftruncate_enter ftruncate_exit Ftruncate;
+    fallocate_enter fallocate_exit Fallocate;
+}
+
+#[inline(always)]
+fn enter(form: u8, argument: impl Fn(usize) -> u64) {
+    let Some(slot) = current_slot() else { return };
+    if !counting() {
+        return;
+    }
+    if config!(comm_count) != 0 && !comm_selected() {
+        return;
+    }
+    crate::fault::finish(slot);
+    slot.wait_ns = 0;
+    slot.cached_bytes = 0;
+    if (form as usize) < DATA_FORMS {
+        rw::enter(slot, form, argument);
+    } else if !meta::enter(slot, form, argument) {
+        return;
+    }
+    slot.form = form as u32;
+    slot.off_ns = 0;
+    // Last, so that looking up the file is not in the latency.
+    slot.enter_ns = now();
+}
+
+#[inline(always)]
+fn exit(returned: i64) {
+    let Some(slot) = slot_of_call() else { return };
+    let form = bounded::<{ FORMS as u64 }>(slot.form as u64);
+    if form == 0 || form == Form::Fault as usize {
+        return; // begun before the trace, or not selected
+    }
+    slot.form = 0;
+    let latency_ns = now() - slot.enter_ns;
+    if form < DATA_FORMS {
+        rw::exit(slot, form, latency_ns, returned);
+    } else {
+        meta::exit(slot, form, latency_ns, returned);
+    }
+}
+
+/// CLOCK_MONOTONIC, ns.
+#[inline(always)]
+pub fn now() -> u64 {
+    // SAFETY: no arguments.
+    unsafe { bpf_ktime_get_ns() }
+}
+
+#[inline(always)]
+pub fn comm_selected() -> bool {
+    let mut comm = [0u64; 2];
+    // SAFETY: 16 bytes, the size of a command name.
+    if unsafe { bpf_get_current_comm(comm.as_mut_ptr().cast(), 16) } != 0 {
+        return false;
+    }
+    for index in 0..COMM_FILTERS {
+        if index as u32 >= config!(comm_count) {
+            break;
+        }
+        // SAFETY: in bounds of the static; volatile because the loader replaces it.
+        let wanted = unsafe {
+            core::ptr::read_volatile((&raw const crate::mem::CONFIG.comms).cast::<[u64; 2]>().add(index))
+        };
+        if wanted[0] == comm[0] && wanted[1] == comm[1] {
+            return true;
+        }
+    }
+    false
+}

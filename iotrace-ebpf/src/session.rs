@@ -1,0 +1,434 @@
+//! What a process does with a file from open to close. Name and folder are sent when a thread first uses the file, the numbers
+//! when it is closed. Meanwhile a thread counts in the places of its own slot; when it turns to more files than it has places
+//! for, it puts down what it counted in `SESSIONS`, where the one who closes the file finds it. What is left over when a
+//! thread ends, or the trace, user space takes out of the slot.
+//!
+//! Maps: SESSIONS, FOLDERS_SEEN, LOST_CLASSES, EVENTS.
+
+use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
+use iotrace_common::{
+    config::ABSENT,
+    event::{FOLDER, NAME, SESSION},
+    file::{
+        CLASSES, CLOSED, DELETED, FileSlot, FileTotals, FolderKey, FolderRecord, NAME_BYTES, NAME_HEAD,
+        NameRecord, OPENED, PARTIAL, SESSION_BYTES, Session, SessionKey, TOTALS, WAYS, class_of,
+    },
+    thread::{Kind, NO_WAY, Seen, ThreadSlot},
+};
+
+use crate::{
+    file::{describe, size_now},
+    maps::{EVENTS, FOLDERS_SEEN, LOST_CLASSES, NO_WAKEUP, SESSIONS, tally},
+    mem::{atomic_add, bounded, offset, probe},
+};
+
+/// Folders told of at once, from the file's own upwards.
+const FOLDER_DEPTH: usize = 40;
+
+/// The place of a slot at `way`.
+#[inline(always)]
+pub fn place(slot: &mut ThreadSlot, way: u32) -> &mut FileSlot {
+    // SAFETY: in bounds.
+    unsafe { slot.files.get_unchecked_mut(bounded::<{ WAYS as u64 }>(way.into())) }
+}
+
+/// The place of the file in `slot.seen`, which may be new; not `taken`, unless by the same file.
+#[inline(always)]
+pub fn way_of(slot: &mut ThreadSlot, taken: u32) -> u32 {
+    let seen = seen(slot);
+    let mut way = (seen.file >> 8) as u32 & (WAYS as u32 - 1);
+    if way == taken && place(slot, way).file != seen.file {
+        way ^= 1;
+    }
+    let known = place(slot, way);
+    // Open files and inodes are reused, so all three must agree.
+    if known.file != seen.file || known.inode != seen.inode || known.ino != seen.ino {
+        turn_to(slot, way);
+    }
+    way
+}
+
+/// Makes `way` the place of the file in `slot.seen`.
+#[inline(never)]
+fn turn_to(slot: &mut ThreadSlot, way: u32) -> u32 {
+    put_down(slot, way);
+    let seen = seen(slot);
+    let process = slot.process;
+    let now = crate::calls::now();
+    let place = place(slot, way);
+    zero(place);
+    describe(place, seen);
+    place.first_ns = now;
+    if place.kind > Kind::BlockDevice as u32 {
+        return 0;
+    }
+    let key = SessionKey { process, file: seen.file };
+    match SESSIONS.get_ptr_mut(key) {
+        // SAFETY: a map value.
+        Some(session) if unsafe { (*session).ino == place.ino && (*session).dev == place.dev } => {
+            // SAFETY: as above.
+            unsafe {
+                place.next_start = (*session).next_start;
+                place.covered = (*session).covered;
+            }
+        }
+        _ => place.flags = PARTIAL,
+    }
+    if place.kind == Kind::Regular as u32 {
+        tell_name(slot, way);
+    }
+    0
+}
+
+/// The file of `slot.seen`, as plain numbers.
+#[inline(always)]
+pub fn seen(slot: &ThreadSlot) -> Seen {
+    // SAFETY: a field. Volatile, or the compiler takes the values it knows, which may be pointers to the verifier.
+    unsafe { core::ptr::read_volatile(&raw const slot.seen) }
+}
+
+/// The place of a file just opened, new.
+#[inline(never)]
+pub fn opened(slot: &mut ThreadSlot, open_ns: u64, open_wait_ns: u64) -> u32 {
+    let seen = seen(slot);
+    let way = (seen.file >> 8) as u32 & (WAYS as u32 - 1);
+    // Whatever is there is of another file, even when the address is the same.
+    put_down(slot, way);
+    let now = crate::calls::now();
+    let place = place(slot, way);
+    zero(place);
+    describe(place, seen);
+    place.first_ns = now;
+    place.last_ns = now;
+    place.flags = OPENED;
+    place.dirty = 1;
+    place.totals.open_ns = open_ns;
+    place.totals.open_wait_ns = open_wait_ns;
+    if place.kind == Kind::Regular as u32 {
+        tell_name(slot, way);
+    }
+    0
+}
+
+#[inline(always)]
+fn zero(place: &mut FileSlot) {
+    let words = (&raw mut *place).cast::<u64>();
+    for word in 0..size_of::<FileSlot>() / 8 {
+        // SAFETY: within the place. Volatile, or the compiler makes it a memset, which BPF does byte by byte.
+        unsafe { core::ptr::write_volatile(words.add(word), 0) };
+    }
+}
+
+/// Puts down what was counted at `way`, for the one who closes the file, and frees the place.
+#[inline(never)]
+pub fn put_down(slot: &mut ThreadSlot, way: u32) -> u32 {
+    let process = slot.process;
+    let from = place(slot, way);
+    let file = from.file;
+    from.file = 0;
+    if file == 0 || from.dirty == 0 || from.kind != Kind::Regular as u32 {
+        return 0;
+    }
+    let key = SessionKey { process, file };
+    let mut session = SESSIONS.get_ptr_mut(key);
+    if let Some(known) = session
+        // SAFETY: a map value.
+        && unsafe { (*known).ino != from.ino || (*known).dev != from.dev }
+    {
+        // A later file at the same address: the earlier one was closed unseen.
+        tell_stale(slot, known);
+        let _ = SESSIONS.remove(key);
+        session = None;
+    }
+    if session.is_none() {
+        insert_fresh(slot, way, &key);
+        session = SESSIONS.get_ptr_mut(key);
+    }
+    let from = place(slot, way);
+    match session {
+        // SAFETY: a map value, shared: counters are added to atomically.
+        Some(session) => unsafe {
+            (*session).flags |= from.flags;
+            (*session).next_start = from.next_start;
+            if from.covered > (*session).covered {
+                (*session).covered = from.covered;
+            }
+            (*session).last_ns = from.last_ns;
+            (*session).size = size_now(from.inode, from.size);
+            add_totals(&raw mut (*session).totals, &raw const from.totals);
+        },
+        None => {
+            from.file = file;
+            record(slot, way, 0);
+            place(slot, way).file = 0;
+        }
+    }
+    0
+}
+
+/// Makes an empty entry, in the memory of the slot's record: the stack has no room for it.
+#[inline(always)]
+fn insert_fresh(slot: &mut ThreadSlot, way: u32, key: &SessionKey) {
+    // SAFETY: a record is larger, and plain numbers; a copy of the pointer, since both lie in the slot.
+    let session = unsafe { &mut *(&raw mut slot.record).cast::<Session>() };
+    let words = (&raw mut *session).cast::<u64>();
+    for word in 0..size_of::<Session>() / 8 {
+        // SAFETY: within the value. Volatile, or the compiler makes it a memset.
+        unsafe { core::ptr::write_volatile(words.add(word), 0) };
+    }
+    let from = place(slot, way);
+    session.ino = from.ino;
+    session.dev = from.dev;
+    session.first_ns = from.first_ns;
+    // BPF_NOEXIST (1): another thread of the process may have been first.
+    let _ = SESSIONS.insert(key, &*session, 1);
+}
+
+#[inline(always)]
+unsafe fn add_totals(to: *mut FileTotals, from: *const FileTotals) {
+    let (to, from) = (to.cast::<u64>(), from.cast::<u64>());
+    for field in 0..TOTALS {
+        // SAFETY: within the values.
+        unsafe {
+            let value = core::ptr::read_volatile(from.add(field));
+            if value != 0 {
+                atomic_add(to.add(field), value);
+            }
+        }
+    }
+}
+
+/// The file of `slot.seen` is about to be closed; `last` when this was the only reference.
+#[inline(never)]
+pub fn closing(slot: &mut ThreadSlot, last: u32) -> u32 {
+    let seen = seen(slot);
+    let way = (seen.file >> 8) as u32 & (WAYS as u32 - 1);
+    let mut found = NO_WAY;
+    for way in [way, way ^ 1] {
+        let known = place(slot, way);
+        if known.file == seen.file && known.inode == seen.inode && known.ino == seen.ino {
+            found = way;
+        }
+    }
+    if last == 0 {
+        // Others still hold it: the process's session may go on.
+        return 0;
+    }
+    let key = SessionKey { process: slot.process, file: seen.file };
+    let session = SESSIONS.get_ptr_mut(key);
+    if found == NO_WAY {
+        if session.is_none() {
+            return 0;
+        }
+        turn_to(slot, way);
+        found = way;
+    }
+    let mine = place(slot, found);
+    if mine.kind != Kind::Regular as u32 {
+        mine.file = 0;
+        return 0;
+    }
+    if let Some(session) = session {
+        // SAFETY: a map value; of the same file, or of one that was closed unseen.
+        unsafe {
+            if (*session).ino == mine.ino && (*session).dev == mine.dev {
+                mine.flags = (mine.flags & !PARTIAL) | (*session).flags;
+                if (*session).covered > mine.covered {
+                    mine.covered = (*session).covered;
+                }
+                if (*session).first_ns < mine.first_ns {
+                    mine.first_ns = (*session).first_ns;
+                }
+                add_totals(&raw mut mine.totals, &raw const (*session).totals);
+                mine.dirty = 1;
+            }
+        }
+        let _ = SESSIONS.remove(key);
+    }
+    if mine.dirty != 0 {
+        record(slot, found, CLOSED);
+    }
+    place(slot, found).file = 0;
+    0
+}
+
+/// A record of what an earlier file at the same address left behind; nothing of it but numbers can be trusted.
+#[inline(never)]
+fn tell_stale(slot: &mut ThreadSlot, session: *mut Session) -> u32 {
+    let process = slot.process;
+    let out = &mut slot.record;
+    // SAFETY: a map value.
+    unsafe {
+        out.kind = SESSION;
+        out.flags = (*session).flags;
+        out.process = process;
+        out.file = 0;
+        out.ino = (*session).ino;
+        out.size = (*session).size;
+        out.dev = (*session).dev;
+        out._pad = 0;
+        out.covered = (*session).covered;
+        out.first_ns = (*session).first_ns;
+        out.last_ns = (*session).last_ns;
+        copy_totals(&raw mut out.totals, &raw const (*session).totals);
+    }
+    send(slot);
+    0
+}
+
+#[inline(always)]
+unsafe fn copy_totals(to: *mut FileTotals, from: *const FileTotals) {
+    let (to, from) = (to.cast::<u64>(), from.cast::<u64>());
+    for field in 0..TOTALS {
+        // SAFETY: within the values. Volatile, or the compiler makes it a memcpy.
+        unsafe { core::ptr::write_volatile(to.add(field), core::ptr::read_volatile(from.add(field))) };
+    }
+}
+
+/// Sends the numbers of the file at `way`.
+#[inline(never)]
+fn record(slot: &mut ThreadSlot, way: u32, flags: u32) -> u32 {
+    let process = slot.process;
+    // SAFETY: in bounds; a copy of the pointer, since the record lies in the same slot.
+    let from = unsafe { &*(&raw const *place(slot, way)) };
+    let out = &mut slot.record;
+    out.kind = SESSION;
+    out.process = process;
+    out.file = from.file;
+    out.ino = from.ino;
+    out.dev = from.dev;
+    out._pad = 0;
+    out.covered = from.covered;
+    out.first_ns = from.first_ns;
+    out.last_ns = from.last_ns;
+    out.size = size_now(from.inode, from.size);
+    let links: u32 = probe(from.inode, offset!(inode_nlink)).unwrap_or(1);
+    let deleted = if links == 0 { DELETED } else { 0 };
+    out.flags = from.flags | flags | deleted;
+    // SAFETY: both within the slot, and apart.
+    unsafe { copy_totals(&raw mut out.totals, &raw const from.totals) };
+    send(slot);
+    0
+}
+
+/// Sends the name of the file at `way`, and of its folder when that is new.
+#[inline(never)]
+fn tell_name(slot: &mut ThreadSlot, way: u32) -> u32 {
+    let process = slot.process;
+    let from = place(slot, way);
+    let (file, dev, ino) = (from.file, from.dev, from.ino);
+    if file == from.inode {
+        return 0; // a mapping, by its inode alone
+    }
+    let dentry: u64 = probe(file, offset!(file_dentry)).unwrap_or(0);
+    let mount: u64 = probe(file, offset!(file_mount)).unwrap_or(0);
+    let folder: u64 = probe(dentry, offset!(dentry_parent)).unwrap_or(0);
+    let folder_inode: u64 = probe(folder, offset!(dentry_inode)).unwrap_or(0);
+    let folder_ino: u64 = probe(folder_inode, offset!(inode_ino)).unwrap_or(0);
+    // SAFETY: a name is smaller than the record it shares memory with.
+    let out = unsafe { &mut *(&raw mut slot.record).cast::<NameRecord>() };
+    out.kind = NAME;
+    out.dev = dev;
+    out.process = process;
+    out.ino = ino;
+    out.folder = folder_ino;
+    // A struct vfsmount lies in a struct mount.
+    out.mount = probe(mount.wrapping_sub(offset!(mount_mnt) as u64), offset!(mount_id)).unwrap_or(0);
+    let length = read_name(&mut out.name, dentry);
+    out.name_len = length;
+    let size = NAME_HEAD + bounded::<{ NAME_BYTES as u64 + 1 }>(length.into());
+    // SAFETY: `size` bytes of the record.
+    let bytes = unsafe { core::slice::from_raw_parts((&raw const *out).cast::<u8>(), size) };
+    if EVENTS.output::<[u8]>(bytes, NO_WAKEUP).is_err() {
+        tally!(lost_ring);
+    }
+    tell_folders(folder, dev, folder_ino);
+    0
+}
+
+/// Copies the last name of a dentry; its length, at most `NAME_BYTES`.
+#[inline(always)]
+fn read_name(to: &mut [u8; NAME_BYTES + 1], dentry: u64) -> u32 {
+    let name: u64 = probe(dentry, offset!(dentry_name)).unwrap_or(0);
+    // SAFETY: the helper checks the source and bounds the copy.
+    let copied = unsafe {
+        bpf_probe_read_kernel_str(to.as_mut_ptr().cast(), (NAME_BYTES + 1) as u32, name as *const _)
+    };
+    // With the closing NUL.
+    if copied > 1 { (copied - 1) as u32 } else { 0 }
+}
+
+/// Sends `slot.record`.
+#[inline(always)]
+fn send(slot: &mut ThreadSlot) {
+    // SAFETY: no more than the record.
+    let bytes = unsafe { core::slice::from_raw_parts((&raw const slot.record).cast::<u8>(), SESSION_BYTES) };
+    if EVENTS.output::<[u8]>(bytes, NO_WAKEUP).is_err() {
+        lost(slot);
+    }
+}
+
+/// The ring is full: the numbers are kept by size class.
+#[inline(never)]
+fn lost(slot: &mut ThreadSlot) -> u32 {
+    tally!(lost_ring);
+    let class = bounded::<{ CLASSES as u64 }>(class_of(slot.record.size) as u64) as u32;
+    if let Some(kept) = LOST_CLASSES.get_ptr_mut(class) {
+        // SAFETY: a map value, shared.
+        unsafe {
+            atomic_add(&raw mut (*kept).records, 1);
+            if slot.record.flags & OPENED != 0 {
+                atomic_add(&raw mut (*kept).opens, 1);
+            }
+            add_totals(&raw mut (*kept).totals, &raw const slot.record.totals);
+        }
+    }
+    0
+}
+
+/// Tells of a folder and those above it that were not told of.
+#[inline(never)]
+fn tell_folders(mut folder: u64, dev: u32, mut ino: u64) -> u32 {
+    for _ in 0..FOLDER_DEPTH {
+        let key = FolderKey { ino, dev: dev.into() };
+        // SAFETY: preallocated map; only its presence matters.
+        if ino == 0 || unsafe { FOLDERS_SEEN.get(key) }.is_some() {
+            return 0;
+        }
+        let above: u64 = probe(folder, offset!(dentry_parent)).unwrap_or(0);
+        let above_inode: u64 = probe(above, offset!(dentry_inode)).unwrap_or(0);
+        let above_ino: u64 = probe(above_inode, offset!(inode_ino)).unwrap_or(0);
+        let Some(mut entry) = EVENTS.reserve::<FolderRecord>(0) else {
+            tally!(lost_ring);
+            return 0;
+        };
+        let out = entry.as_mut_ptr();
+        // SAFETY: the record is ours until submitted; user space reads no further than `name_len`.
+        unsafe {
+            (*out).kind = FOLDER;
+            (*out).dev = dev;
+            (*out).ino = ino;
+            (*out).parent = above_ino;
+            (*out)._pad = 0;
+            (*out).name_len = read_name(&mut (*out).name, folder);
+        }
+        entry.submit(NO_WAKEUP);
+        let _ = FOLDERS_SEEN.insert(key, 1, 0);
+        if above == folder {
+            return 0;
+        }
+        folder = above;
+        ino = above_ino;
+    }
+    0
+}
+
+/// How many hold the open file of `slot.seen`; 1 when it cannot be told.
+#[inline(always)]
+pub fn holders(slot: &ThreadSlot) -> u64 {
+    if offset!(file_count) != ABSENT {
+        return probe(slot.seen.file, offset!(file_count)).unwrap_or(1);
+    }
+    // Since 6.13 a count that begins at 0.
+    probe::<u64>(slot.seen.file, offset!(file_ref)).unwrap_or(0).wrapping_add(1)
+}

@@ -1,0 +1,125 @@
+//! What the kernel side did not send: numbers of files that are still open, of processes that ended with files open, and of
+//! records that did not fit the ring buffer.
+
+use std::collections::HashMap;
+
+use iotrace_common::{
+    file::{FileSlot, LostClass, OPENED, Session, SessionKey},
+    op::OP_NAMES,
+    process::tgid_of,
+    thread::{Kind, ThreadSlot},
+};
+
+use super::{
+    files::{Files, PathOf, SessionPart},
+    maps::Maps,
+    pids::Pids,
+};
+use crate::model::{Failure, FileSystem, Process};
+
+/// Takes what is in the slots of live threads, and what threads have put down.
+pub fn take(files: &mut Files, maps: &mut Maps, live: &[ThreadSlot]) {
+    // A session is unfinished once, however many threads have a part in it.
+    let mut unfinished: HashMap<(u64, u64), u32> = HashMap::new();
+    let put_down: Vec<(SessionKey, Session)> = maps.sessions.iter().flatten().collect();
+    for (key, session) in &put_down {
+        files.session(&of_session(key.process, session));
+        *unfinished.entry((key.process, key.file)).or_default() |= session.flags;
+    }
+    for thread in live {
+        let used = |file: &&FileSlot| file.file != 0 && file.dirty != 0 && file.kind == Kind::Regular as u32;
+        for file in thread.files.iter().filter(used) {
+            files.session(&of_slot(thread.process, file));
+            *unfinished.entry((thread.process, file.file)).or_default() |= file.flags;
+        }
+    }
+    for flags in unfinished.into_values() {
+        files.unfinished(flags & OPENED == 0, true);
+    }
+}
+
+/// Takes what the threads of processes that ended have put down.
+pub fn take_ended(files: &mut Files, maps: &mut Maps, ended: &[u64]) {
+    let put_down: Vec<(SessionKey, Session)> =
+        maps.sessions.iter().flatten().filter(|(key, _)| ended.contains(&key.process)).collect();
+    for (key, session) in put_down {
+        files.session(&of_session(key.process, &session));
+        files.unfinished(session.flags & OPENED == 0, false);
+        let _ = maps.sessions.remove(&key);
+    }
+}
+
+fn of_session(process: u64, session: &Session) -> SessionPart {
+    SessionPart {
+        process,
+        flags: session.flags,
+        dev: session.dev,
+        ino: session.ino,
+        size: session.size,
+        covered: session.covered,
+        first_ns: session.first_ns,
+        last_ns: session.last_ns,
+        totals: session.totals,
+        ..SessionPart::default()
+    }
+}
+
+fn of_slot(process: u64, file: &FileSlot) -> SessionPart {
+    SessionPart {
+        process,
+        flags: file.flags,
+        dev: file.dev,
+        ino: file.ino,
+        size: file.size,
+        covered: file.covered,
+        first_ns: file.first_ns,
+        last_ns: file.last_ns,
+        totals: file.totals,
+        ..SessionPart::default()
+    }
+}
+
+/// What a full ring buffer dropped, by size class.
+pub fn lost_classes(maps: &Maps) -> Vec<LostClass> {
+    (0..maps.lost_classes.len()).filter_map(|class| maps.lost_classes.get(&class, 0).ok()).collect()
+}
+
+/// First failures, with how often each came in all.
+pub fn failures(first: Vec<(u64, u32, u32, Vec<u8>)>, processes: &[Process]) -> Vec<Failure> {
+    let by_pid: HashMap<u32, &Process> = processes.iter().map(|p| (p.pid, p)).collect();
+    let mut failures: Vec<Failure> = first
+        .into_iter()
+        .filter_map(|(process, op, errno, path)| {
+            let (pid, errno) = (tgid_of(process), errno as i32);
+            let op = OP_NAMES.get(op as usize)?;
+            let stats = &by_pid.get(&pid)?.meta.iter().find(|(name, _)| name == op)?.1;
+            Some(Failure { pid, op, errno, count: stats.errors.get(&errno).copied().unwrap_or(0), path })
+        })
+        .collect();
+    failures.sort_by(|a, b| {
+        b.count.cmp(&a.count).then_with(|| (a.pid, a.op, a.errno).cmp(&(b.pid, b.op, b.errno)))
+    });
+    failures
+}
+
+/// Paths as the processes see them.
+pub struct Paths<'a> {
+    _pids: &'a Pids,
+}
+
+impl<'a> Paths<'a> {
+    /// Of the processes that `pids` translates.
+    pub fn new(pids: &'a Pids) -> Self {
+        Self { _pids: pids }
+    }
+}
+
+impl PathOf for Paths<'_> {
+    fn path(&mut self, _process: u64, _mount: u32, _device: (u32, u32), path: &[u8]) -> Vec<u8> {
+        path.to_vec()
+    }
+
+    fn file_system(&mut self, _process: u64, _mount: u32, device: (u32, u32)) -> FileSystem {
+        FileSystem { device, ..FileSystem::default() }
+    }
+}
