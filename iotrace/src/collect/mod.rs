@@ -6,6 +6,7 @@ pub mod error;
 pub mod events;
 pub mod loader;
 pub mod maps;
+pub mod mounts;
 pub mod pids;
 pub mod processes;
 pub mod procfs;
