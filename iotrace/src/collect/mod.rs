@@ -1,6 +1,7 @@
 //! From the running kernel to a [`crate::model::Trace`]: load, drain, add up.
 
 pub mod clock;
+pub mod containers;
 pub mod cost;
 pub mod error;
 pub mod events;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::Histogram;
+use super::{Container, Histogram};
 
 /// All that one trace found.
 #[derive(Debug, Clone, Default)]
@@ -100,6 +100,8 @@ pub struct Process {
     pub exited: bool,
     /// A kernel thread.
     pub kernel_thread: bool,
+    /// The container it runs in, shared by all who do; `None` outside containers, or when it cannot be known.
+    pub container: Option<Arc<Container>>,
     /// Reads of regular files and block devices, every form.
     pub read: OpStats,
     /// Writes likewise.

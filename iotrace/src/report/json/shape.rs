@@ -71,6 +71,7 @@ pub struct ProcessInfo<'a> {
     pub cmdline: Vec<String>,
     pub exited: bool,
     pub kernel_thread: bool,
+    pub container: Option<ContainerInfo<'a>>,
     pub storage_ns: u64,
     pub ops: Ops,
     pub apart: BTreeMap<&'static str, Apart>,
@@ -79,6 +80,13 @@ pub struct ProcessInfo<'a> {
     pub file_size: Dist,
     pub file_size_read: Dist,
     pub file_size_written: Dist,
+}
+
+#[derive(Serialize)]
+pub struct ContainerInfo<'a> {
+    pub runtime: Option<&'static str>,
+    pub id: Option<&'a str>,
+    pub pod_uid: Option<&'a str>,
 }
 
 #[derive(Serialize)]
