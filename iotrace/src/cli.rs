@@ -25,6 +25,7 @@ impl Cli {
             Command::Attach(args) => {
                 drop_repeats(&mut args.pids);
                 drop_repeats(&mut args.cgroups);
+                drop_repeats(&mut args.containers);
                 &mut args.common
             }
         };
@@ -97,8 +98,12 @@ pub struct AttachArgs {
     /// Trace every process of a cgroup (a folder below /sys/fs/cgroup); may be repeated
     #[arg(long = "cgroup", value_name = "PATH")]
     pub cgroups: Vec<PathBuf>,
+    /// Trace every process of a container, also those that enter it later: its id or name, or the beginning of one, or a
+    /// Kubernetes pod's uid or name; may be repeated
+    #[arg(long = "container", value_name = "ID|NAME")]
+    pub containers: Vec<String>,
     /// Trace every process of the system
-    #[arg(short, long, conflicts_with_all = ["pids", "cgroups"])]
+    #[arg(short, long, conflicts_with_all = ["pids", "cgroups", "containers"])]
     pub all: bool,
     /// Stop after this long (e.g. 30s, 500ms, 1h30m); without it, Ctrl-C ends the trace
     #[arg(short, long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]

@@ -66,6 +66,8 @@ pub struct Targets {
     pub pids: Vec<u32>,
     /// cgroup paths as given.
     pub cgroups: Vec<String>,
+    /// Containers and pods as given.
+    pub containers: Vec<String>,
     /// Whether descendants are followed.
     pub follow: bool,
 }

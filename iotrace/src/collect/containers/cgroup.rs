@@ -40,6 +40,14 @@ pub fn path_down_to<'a>(path: &'a [u8], id: &str) -> Option<&'a [u8]> {
     found
 }
 
+/// Is the process one that watches over a container from beside it (conmon, LXC's monitor)?
+pub fn is_monitor(text: &[u8]) -> bool {
+    const MARKS: [&[u8]; 3] = [b"crio-conmon-", b"libpod-conmon-", b"lxc.monitor."];
+    paths(text).any(|(_, path)| {
+        path.rsplit(|&b| b == b'/').next().is_some_and(|name| MARKS.iter().any(|mark| name.starts_with(mark)))
+    })
+}
+
 struct Found {
     /// Number of the component of the path.
     depth: usize,

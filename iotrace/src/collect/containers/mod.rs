@@ -2,7 +2,10 @@
 //! not tell.
 
 pub mod cgroup;
+mod folders;
+pub mod inventory;
 mod mounted;
+mod names;
 
 use std::{
     collections::HashMap,

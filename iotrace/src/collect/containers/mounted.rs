@@ -32,6 +32,18 @@ fn pod_uid(mount: &Mount) -> Option<String> {
     (!on_the_node).then(|| uid.to_owned())
 }
 
+/// The name of a container within its pod: its termination log is `/var/lib/kubelet/pods/UID/containers/NAME/HASH`.
+pub fn name_in_pod(mounts: &[Mount]) -> Option<String> {
+    mounts.iter().filter(|mount| pod_uid(mount).is_some()).find_map(|mount| {
+        let root = String::from_utf8_lossy(&mount.root);
+        let names: Vec<_> = root.split('/').collect();
+        names.windows(4).rev().find_map(|at| match at {
+            ["pods", _, "containers", name] => Some((*name).to_owned()),
+            _ => None,
+        })
+    })
+}
+
 /// `/var/lib/docker/containers/ID/hostname`, `/run/containers/storage/overlay-containers/ID/userdata/hostname`. What comes
 /// before depends on where the runtime keeps its data, and on which file system that is.
 fn id(mount: &Mount) -> Option<(Runtime, String)> {
@@ -101,6 +113,11 @@ mod tests {
             let binds = [(sandbox.clone(), "/etc/hostname"), (root.clone(), "/data")];
             assert_eq!(found(&binds), Some(pod.clone()), "{root}");
         }
+        let log = format!(
+            "1 0 8:1 /var/lib/kubelet/pods/{UID}/containers/trainer/0a /dev/termination-log rw - ext4 a rw"
+        );
+        let mounts = parse(log.as_bytes(), &mut Strings::default());
+        assert_eq!(name_in_pod(&mounts).as_deref(), Some("trainer"));
     }
 
     #[test]

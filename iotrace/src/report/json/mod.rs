@@ -248,6 +248,7 @@ fn trace_info(trace: &Trace) -> TraceInfo<'_> {
             all: meta.targets.all,
             pids: &meta.targets.pids,
             cgroups: &meta.targets.cgroups,
+            containers: &meta.targets.containers,
             follow: meta.targets.follow,
         },
         filters: meta.filters.iter().map(|(name, value)| Filter { name, value }).collect(),

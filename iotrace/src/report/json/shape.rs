@@ -45,6 +45,7 @@ pub struct Targets<'a> {
     pub all: bool,
     pub pids: &'a [u32],
     pub cgroups: &'a [String],
+    pub containers: &'a [String],
     pub follow: bool,
 }
 
