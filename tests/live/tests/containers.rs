@@ -222,7 +222,7 @@ fn no_match_and_several_are_listed() {
         live.iotrace(["attach", "-d", "1s", "--container", given]).outcome().assert_refused(words);
     };
     refused("no-such-container", &["no-such-container", "docker", "cri-o", "1 process"]);
-    refused("abcdef012345", &[&one_id, &two_id, "iotrace attach --container"]);
+    refused("abcdef012345", &["abcdef012345a", "abcdef012345b", "iotrace attach --container"]);
     one.end();
     two.end();
 }

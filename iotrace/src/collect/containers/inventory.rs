@@ -191,21 +191,29 @@ fn listed(containers: &[&Running]) -> String {
         let names = if names.is_empty() { "(no name found)".into() } else { names };
         let pod = running.container.pod_uid.as_ref().filter(|_| running.container.id.is_some());
         let pod = pod.map_or_else(String::new, |uid| format!(", pod {uid}"));
-        // Of the same beginning as another: the whole id.
-        let short = running.container.short();
-        let same = containers.iter().filter(|other| other.container.short() == short).count() > 1;
-        let id = running.container.id.as_ref().filter(|_| same).unwrap_or(&short);
-        let _ = writeln!(text, "  {id}  {}  {names}  {processes}{pod}", running.runtime());
+        let _ = writeln!(
+            text,
+            "  {}  {}  {names}  {processes}{pod}",
+            distinct(running, containers),
+            running.runtime()
+        );
     }
     if containers.len() > LISTED {
         let _ = writeln!(text, "  and {} more", containers.len() - LISTED);
     }
-    let first = &containers[0].container;
-    let example = first.id.as_ref().or(first.pod_uid.as_ref()).map_or("", String::as_str);
-    let ambiguous = containers.iter().filter(|c| c.container.short() == first.short()).count() > 1;
-    let example = if ambiguous || first.id.is_none() { example.to_owned() } else { first.short() };
-    let _ = write!(text, "for example `iotrace attach --container {example}`");
+    let _ = write!(text, "for example `iotrace attach --container {}`", distinct(containers[0], containers));
     text
+}
+
+/// So much of an id that no other of the list begins with it, but 12 digits at least; a pod's uid where there is no id.
+fn distinct(running: &Running, among: &[&Running]) -> String {
+    let Some(id) = &running.container.id else {
+        return running.container.pod_uid.clone().unwrap_or_default();
+    };
+    let others: Vec<_> = among.iter().filter_map(|r| r.container.id.as_ref()).filter(|o| *o != id).collect();
+    let ends = id.char_indices().map(|(at, _)| at).chain([id.len()]).skip(12);
+    let enough = ends.map(|end| &id[..end]).find(|cut| !others.iter().any(|other| other.starts_with(cut)));
+    enough.unwrap_or(id).to_owned()
 }
 
 #[cfg(test)]

@@ -75,8 +75,7 @@ impl Containers {
         let own = fs::read_link(proc.join("self/ns/cgroup"));
         Self {
             whole_paths: own.map_or(true, |link| link == Path::new(INITIAL_CGROUP_NAMESPACE)),
-            host_pids: fs::read_link(proc.join("self/ns/pid"))
-                .is_ok_and(|link| link == Path::new(INITIAL_PID_NAMESPACE)),
+            host_pids: sees_host_pids(&proc),
             first_namespace: fs::read_link(proc.join("1/ns/mnt")).ok(),
             proc,
             by_cgroup: HashMap::new(),
@@ -157,8 +156,13 @@ impl Containers {
     }
 }
 
+/// Is process 1 the host's?
+fn sees_host_pids(proc: &Path) -> bool {
+    fs::read_link(proc.join("self/ns/pid")).is_ok_and(|link| link == Path::new(INITIAL_PID_NAMESPACE))
+}
+
 /// The host name file a process sees.
-pub fn host_name(proc: &Path, pid: u32) -> Option<String> {
+fn host_name(proc: &Path, pid: u32) -> Option<String> {
     let name = fs::read(proc.join(format!("{pid}/root/etc/hostname"))).ok()?;
     let name = String::from_utf8_lossy(&name).trim().to_owned();
     (!name.is_empty()).then_some(name)

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{cgroup::is_id, host_name, mounted};
+use super::{cgroup::is_id, host_name, mounted, sees_host_pids};
 use crate::{
     kernel::mountinfo::{self, Strings},
     model::Container,
@@ -27,6 +27,8 @@ pub struct Books {
     root: PathBuf,
     /// By id: from Podman's and CRI-O's list of containers, and from the names of the kubelet's logs.
     by_id: HashMap<String, Names>,
+    /// The machine's own name, where iotrace sees the host's first process.
+    machine: Option<String>,
 }
 
 /// The host's root directory, from the host, from a container that has it at /host, and from one that sees the host's
@@ -36,7 +38,9 @@ const HOSTS: [&str; 3] = ["", "host", "proc/1/root"];
 impl Books {
     /// Reads what lists many containers at once. A file that is not there names none.
     pub fn open(root: &Path) -> Self {
-        let mut books = Self { root: root.to_owned(), by_id: HashMap::new() };
+        let proc = root.join("proc");
+        let machine = sees_host_pids(&proc).then(|| host_name(&proc, 1)).flatten();
+        let mut books = Self { root: root.to_owned(), by_id: HashMap::new(), machine };
         for host in HOSTS {
             books.read_storage(
                 &root.join(host).join("var/lib/containers/storage/overlay-containers/containers.json"),
@@ -85,7 +89,7 @@ impl Books {
         }
         let mounts = fs::read(proc.join(format!("{pid}/mountinfo"))).unwrap_or_default();
         names.own.extend(mounted::name_in_pod(&mountinfo::parse(&mounts, &mut Strings::default())));
-        if let Some(name) = host_name(&proc, pid) {
+        if let Some(name) = host_name(&proc, pid).filter(|name| Some(name) != self.machine.as_ref()) {
             // All containers of a pod have one host name, the pod's. Elsewhere it is the id again, if nobody chose one.
             if container.pod_uid.is_some() {
                 names.pod.insert(name);

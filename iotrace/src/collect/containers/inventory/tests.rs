@@ -23,6 +23,9 @@ fn machine() -> Root {
     let root = Root::new(HOST);
     root.file("proc/self/mountinfo", UNIFIED);
     root.process(1, "0::/init.scope\n", 1, "");
+    root.link("proc/self/ns/pid", "pid:[4026531836]");
+    root.file("proc/1/root/etc/hostname", "node\n");
+    root.file("proc/72/root/etc/hostname", "node\n");
     root.process(70, &format!("0::/system.slice/docker-{A}.scope\n"), 2, "");
     root.process(71, &format!("0::/system.slice/docker-{A}.scope/sub\n"), 2, "");
     root.file(
@@ -98,18 +101,27 @@ fn a_pod_is_all_its_containers() {
 fn none_and_several_are_listed() {
     let root = machine();
     let message = refused(&root, "nosuch");
-    for word in
-        ["nosuch", A, "trainer-1", "docker", "2 processes", &B[..12], "main, job-7f9c", "podman", "reader"]
-    {
+    for word in [
+        "nosuch",
+        &A[..13],
+        "trainer-1",
+        "docker",
+        "2 processes",
+        &B[..12],
+        "main, job-7f9c",
+        "podman",
+        "reader",
+    ] {
         assert!(message.contains(word), "no {word:?} in: {message}");
     }
     let message = refused(&root, &A[..12]);
-    assert!(message.contains(A) && message.contains(A2), "the whole ids: {message}");
+    assert!(message.contains(&A[..13]) && message.contains(&A2[..13]), "enough of the ids: {message}");
     assert!(!message.contains(&B[..12]), "only what matches: {message}");
     let message = refused(&root, "trainer");
     assert!(message.contains("trainer-1") && message.contains("trainer-2"), "{message}");
-    assert!(message.contains(&format!("`iotrace attach --container {A}`")), "{message}");
+    assert!(message.contains(&format!("`iotrace attach --container {}`", &A[..13])), "{message}");
     refused(&root, "");
+    refused(&root, "node");
     assert!(refused(&Root::new(HOST), "x").contains("--pid=host"));
 }
 
