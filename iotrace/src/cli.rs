@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 
 use crate::report::Format;
 
@@ -32,6 +32,8 @@ impl Cli {
         drop_repeats(&mut common.devices);
         drop_repeats(&mut common.comms);
         drop_repeats(&mut common.ops);
+        drop_repeats(&mut common.fs_types);
+        drop_repeats(&mut common.paths);
         self
     }
 }
@@ -134,6 +136,13 @@ pub struct CommonArgs {
     /// Count only these operations
     #[arg(long = "op", value_enum, value_delimiter = ',', value_name = "OP")]
     pub ops: Vec<Op>,
+    /// Count only I/O on files of file systems of this type (e.g. nfs4, ext4, fuse.s3fs; `fuse` is every FUSE file system);
+    /// may be repeated
+    #[arg(long = "fstype", value_delimiter = ',', value_name = "TYPE", value_parser = NonEmptyStringValueParser::new())]
+    pub fs_types: Vec<String>,
+    /// Count only I/O on this file, or on files below this folder, as the traced process names them; may be repeated
+    #[arg(long = "path", value_name = "PREFIX")]
+    pub paths: Vec<PathBuf>,
     /// Processes shown in detail in the text report
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub top: usize,
@@ -275,6 +284,29 @@ mod tests {
                 unreachable!()
             };
             assert_eq!(args.command, command, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn files_are_chosen_by_type_and_path() {
+        let line = [
+            "iotrace",
+            "run",
+            "--fstype",
+            "nfs4,ext4",
+            "--fstype",
+            "ext4",
+            "--path",
+            "/a,b",
+            "--path",
+            "c",
+            "x",
+        ];
+        let Command::Run(args) = parsed(&line).unwrap().command else { unreachable!() };
+        assert_eq!(args.common.fs_types, ["nfs4", "ext4"]);
+        assert_eq!(args.common.paths, [PathBuf::from("/a,b"), PathBuf::from("c")]);
+        for empty in [["--fstype", ""], ["--path", ""]] {
+            assert!(parsed(&["iotrace", "run", empty[0], empty[1], "x"]).is_err(), "{empty:?}");
         }
     }
 

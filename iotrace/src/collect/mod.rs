@@ -5,6 +5,7 @@ pub mod containers;
 pub mod cost;
 pub mod error;
 pub mod events;
+pub mod file_filter;
 pub mod loader;
 pub mod maps;
 pub mod mounts;

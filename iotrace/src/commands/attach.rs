@@ -15,7 +15,7 @@ use crate::{
     collect::{
         containers::inventory::{Chosen, Inventory},
         error::{PRIVILEGE_HELP, StartError, chain},
-        procfs,
+        file_filter, procfs,
         selection::{self, Selection},
         session::{Session, kernel_and_host},
     },
@@ -73,12 +73,17 @@ fn attach(args: &AttachArgs) -> anyhow::Result<()> {
         without: common.without.clone(),
         ..Selection::default()
     }
-    .filtered(&common.devices, &common.comms, &common.ops, &devices::disks())?;
+    .filtered(&common.devices, &common.comms, &common.ops, &devices::disks())?
+    .with_files(&common.fs_types, &common.paths);
     let output = Output::open(common)?;
     let (kernel, hostname) = kernel_and_host();
     let meta = Meta { kernel, hostname, targets, filters: selection.filters.clone(), ..Meta::default() };
 
     let find = || pids(args, &cgroups, &containers);
+    if !common.quiet && !selection.files.is_empty() {
+        let seen = if args.all { procfs::pids() } else { find() };
+        file_filter::remarks(&selection.files, &seen).iter().for_each(|remark| complain(remark));
+    }
     let mut session = Session::start(selection, &find(), common.self_stats).map_err(explained)?;
     // What was forked while the probes were being attached.
     session.add_targets(&find());
