@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     const A: &str = "4f66b8a7d2c0e5913b7f0a9c8d6e5f4a3b2c1d0e9f8a7b6c5d4e3f2a1b0c9d8e";
-    const B: &str = "b1946ac92492d2347c6235b4d2611184f9c8a6f1d0e5b4c3a2918070605040302";
+    const B: &str = "b1946ac92492d2347c6235b4d2611184f9c8a6f1d0e5b4c3a291807060504030";
     const UID: &str = "8dc1a1c5-3d3d-4f0f-9a52-0f6c2a0e9b11";
     const SLICE_UID: &str = "8dc1a1c5_3d3d_4f0f_9a52_0f6c2a0e9b11";
     const STATIC_UID: &str = "d3f1c7e5a9b80246813579acebdf0f1e";
@@ -152,12 +152,14 @@ mod tests {
         container(text.as_bytes()).map(|c| (c.runtime.map(Runtime::name), c.id, c.pod_uid))
     }
 
-    /// Real lines; A and B stand for ids, U for a pod's uid.
+    /// Text of /proc/PID/cgroup; runtime, id and pod that it tells.
+    type Row<'a> = (String, Option<&'a str>, Option<&'a str>, Option<&'a str>);
+
     #[test]
     fn every_runtimes_paths() {
-        let b = &B[..64];
+        let b = B;
         let pod = Some(UID);
-        let table: &[(String, Option<&str>, Option<&str>, Option<&str>)] = &[
+        let table: &[Row] = &[
             // Version 2.
             (format!("0::/system.slice/docker-{A}.scope\n"), Some("docker"), Some(A), None),
             (format!("0::/docker/{A}\n"), Some("docker"), Some(A), None),
@@ -218,8 +220,8 @@ mod tests {
                 pod,
             ),
             (format!("0::/kubepods/burstable/pod{UID}"), None, None, pod),
-            (format!("0::/lxc.payload.web/init.scope"), Some("lxc"), Some("web"), None),
-            (format!("0::/lxc/101/ns/system.slice/ssh.service"), Some("lxc"), Some("101"), None),
+            ("0::/lxc.payload.web/init.scope".into(), Some("lxc"), Some("web"), None),
+            ("0::/lxc/101/ns/system.slice/ssh.service".into(), Some("lxc"), Some("101"), None),
             // iotrace in a cgroup namespace of its own: a neighbour's path leads out of it.
             (format!("0::/../docker-{A}.scope"), Some("docker"), Some(A), None),
             (format!("0::/../../pod{UID}/{A}"), None, Some(A), pod),
@@ -313,6 +315,6 @@ mod tests {
             |id: &str| path_down_to(path.as_bytes(), id).map(|p| String::from_utf8_lossy(p).into_owned());
         assert_eq!(down_to(A), Some(format!("{slice}/crio-{A}.scope")));
         assert_eq!(down_to(UID), Some(slice.clone()));
-        assert_eq!(down_to(&B[..64]), None);
+        assert_eq!(down_to(B), None);
     }
 }
