@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 
 use crate::report::Format;
 
@@ -25,12 +25,15 @@ impl Cli {
             Command::Attach(args) => {
                 drop_repeats(&mut args.pids);
                 drop_repeats(&mut args.cgroups);
+                drop_repeats(&mut args.containers);
                 &mut args.common
             }
         };
         drop_repeats(&mut common.devices);
         drop_repeats(&mut common.comms);
         drop_repeats(&mut common.ops);
+        drop_repeats(&mut common.fs_types);
+        drop_repeats(&mut common.paths);
         self
     }
 }
@@ -97,8 +100,12 @@ pub struct AttachArgs {
     /// Trace every process of a cgroup (a folder below /sys/fs/cgroup); may be repeated
     #[arg(long = "cgroup", value_name = "PATH")]
     pub cgroups: Vec<PathBuf>,
+    /// Trace every process of a container, also those that enter it later: its id or name, or the beginning of one, or a
+    /// Kubernetes pod's uid or name; may be repeated
+    #[arg(long = "container", value_name = "ID|NAME")]
+    pub containers: Vec<String>,
     /// Trace every process of the system
-    #[arg(short, long, conflicts_with_all = ["pids", "cgroups"])]
+    #[arg(short, long, conflicts_with_all = ["pids", "cgroups", "containers"])]
     pub all: bool,
     /// Stop after this long (e.g. 30s, 500ms, 1h30m); without it, Ctrl-C ends the trace
     #[arg(short, long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
@@ -129,6 +136,13 @@ pub struct CommonArgs {
     /// Count only these operations
     #[arg(long = "op", value_enum, value_delimiter = ',', value_name = "OP")]
     pub ops: Vec<Op>,
+    /// Count only I/O on files of file systems of this type (e.g. nfs4, ext4, fuse.s3fs; `fuse` is every FUSE file system);
+    /// may be repeated
+    #[arg(long = "fstype", value_delimiter = ',', value_name = "TYPE", value_parser = NonEmptyStringValueParser::new())]
+    pub fs_types: Vec<String>,
+    /// Count only I/O on this file, or on files below this folder, as the traced process names them; may be repeated
+    #[arg(long = "path", value_name = "PREFIX")]
+    pub paths: Vec<PathBuf>,
     /// Processes shown in detail in the text report
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub top: usize,
@@ -272,6 +286,29 @@ mod tests {
                 unreachable!()
             };
             assert_eq!(args.command, command, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn files_are_chosen_by_type_and_path() {
+        let line = [
+            "iotrace",
+            "run",
+            "--fstype",
+            "nfs4,ext4",
+            "--fstype",
+            "ext4",
+            "--path",
+            "/a,b",
+            "--path",
+            "c",
+            "x",
+        ];
+        let Command::Run(args) = parsed(&line).unwrap().command else { unreachable!() };
+        assert_eq!(args.common.fs_types, ["nfs4", "ext4"]);
+        assert_eq!(args.common.paths, [PathBuf::from("/a,b"), PathBuf::from("c")]);
+        for empty in [["--fstype", ""], ["--path", ""]] {
+            assert!(parsed(&["iotrace", "run", empty[0], empty[1], "x"]).is_err(), "{empty:?}");
         }
     }
 

@@ -84,6 +84,24 @@ pub enum StartError {
         /// Why.
         reason: String,
     },
+    /// No container of that id or name.
+    #[error("--container {given}: there is none of this id or name. Containers here:\n{known}")]
+    NoSuchContainer {
+        /// As given.
+        given: String,
+        /// A line for each that is there, and an example.
+        known: String,
+    },
+    /// Several containers of that beginning.
+    #[error(
+        "--container {given}: this is the beginning, or the name, of several; give more of the id:\n{matches}"
+    )]
+    AmbiguousContainer {
+        /// As given.
+        given: String,
+        /// A line for each, and an example.
+        matches: String,
+    },
     /// A command name that cannot match.
     #[error("--comm {name}: {reason}")]
     BadComm {

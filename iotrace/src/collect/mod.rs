@@ -1,13 +1,16 @@
 //! From the running kernel to a [`crate::model::Trace`]: load, drain, add up.
 
 pub mod clock;
+pub mod containers;
 pub mod cost;
 pub mod error;
 pub mod events;
 pub mod files;
 pub mod leftovers;
+pub mod file_filter;
 pub mod loader;
 pub mod maps;
+pub mod mounts;
 pub mod pids;
 pub mod processes;
 pub mod procfs;

@@ -39,6 +39,12 @@ impl Processes {
         &mut self.list[place as usize]
     }
 
+    /// The process that has this pid now, or had it last.
+    pub fn by_pid(&self, pid: u32) -> Option<&Process> {
+        let place = self.places.get(self.current.get(&pid)?)?;
+        Some(&self.list[*place as usize])
+    }
+
     /// Does any user process known here still live?
     pub fn any_alive(&self) -> bool {
         self.list.iter().any(|p| !p.exited && !p.kernel_thread)
@@ -63,6 +69,7 @@ impl Processes {
         process.start_ns = seen.start_ns;
         process.comm = seen.comm;
         process.kernel_thread = seen.kernel_thread;
+        process.container = seen.container;
         if !cmdline.is_empty() {
             process.cmdline = cmdline;
         } else if process.cmdline.is_empty() && !exec {

@@ -14,7 +14,7 @@ use iotrace_common::{
     op::{OP_READ, OP_WRITE, OPS},
 };
 
-use super::{error::StartError, procfs};
+use super::{error::StartError, file_filter::FileFilter, procfs};
 use crate::{
     cli::{AttachKind, Op},
     kernel::devices::Disk,
@@ -34,6 +34,8 @@ pub struct Selection {
     pub comms: Vec<[u8; 16]>,
     /// Ops, empty: all.
     pub ops: Vec<Op>,
+    /// `--fstype` and `--path`.
+    pub files: FileFilter,
     /// Ways to attach that are not tried.
     pub without: Vec<AttachKind>,
     /// Filters as given.
@@ -67,6 +69,15 @@ impl Selection {
         }
         self.ops = ops.to_vec();
         Ok(self)
+    }
+
+    /// Adds the filters that choose files.
+    #[must_use]
+    pub fn with_files(mut self, fs_types: &[String], paths: &[PathBuf]) -> Self {
+        self.files = FileFilter::new(fs_types, paths);
+        self.filters.extend(fs_types.iter().map(|name| ("fstype".into(), name.clone())));
+        self.filters.extend(paths.iter().map(|path| ("path".into(), path.display().to_string())));
+        self
     }
 
     /// Bits of the read/write ops.

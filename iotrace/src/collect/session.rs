@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     fs,
     os::fd::{AsFd as _, AsRawFd as _},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -19,7 +20,9 @@ use iotrace_common::{
 };
 
 use super::{
-    clock, cost,
+    clock,
+    containers::{self, Containers},
+    cost,
     error::StartError,
     events::{self, Event},
     files::Files,
@@ -33,7 +36,7 @@ use super::{
 use crate::{
     cli::SelfStats,
     kernel::devices,
-    model::{BlockEntry, Meta, Overhead, Process, ProgramCost, Trace},
+    model::{BlockEntry, Container, Meta, Overhead, Process, ProgramCost, Trace},
     probes::attach,
 };
 
@@ -63,6 +66,7 @@ pub struct Session {
     loaded: Loaded,
     selection: Selection,
     processes: Processes,
+    containers: Containers,
     /// Targets given by pid that the kernel side has not met yet.
     waiting: HashMap<u32, Process>,
     files: Files,
@@ -104,6 +108,7 @@ impl Session {
             loaded,
             selection,
             processes: Processes::default(),
+            containers: Containers::default(),
             waiting: HashMap::new(),
             files: Files::default(),
             failures: Vec::new(),
@@ -230,6 +235,7 @@ impl Session {
                     Some(known) if !exec && (args.is_empty() || args.len() == ARGS_BYTES) => known.cmdline,
                     _ => procfs::split_arguments(&args).into(),
                 };
+                let container = if kernel_thread { None } else { self.container_of(pid, ppid, exec) };
                 let seen = Process {
                     pid,
                     ns_pid,
@@ -238,6 +244,7 @@ impl Session {
                     comm,
                     cmdline,
                     kernel_thread,
+                    container,
                     ..Process::default()
                 };
                 self.processes.seen(key, seen, exec);
@@ -252,6 +259,15 @@ impl Session {
             Event::Folder { dev, ino, parent, name } => self.files.folder(dev, ino, parent, &name),
             Event::Renamed(renamed) => self.files.renamed(renamed),
             Event::Failed { process, op, errno, path } => self.failures.push((process, op, errno, path)),
+        }
+    }
+
+    /// The container of a process that was just told of. One that is gone again was where it was before it executed its
+    /// program, or where its parent is.
+    fn container_of(&mut self, pid: u32, ppid: u32, exec: bool) -> Option<Arc<Container>> {
+        match self.loaded.pids.from_host(pid).and_then(|pid| self.containers.of(pid)) {
+            Some(whereabouts) => whereabouts.container(),
+            None => self.processes.by_pid(if exec { pid } else { ppid }).and_then(|p| p.container.clone()),
         }
     }
 
@@ -414,6 +430,8 @@ impl Session {
             process.exited = pids.from_host(pid).and_then(procfs::status).is_none_or(|s| s.zombie);
             trace.processes.push(process);
         }
+        let unknown = self.containers.look_again(&mut trace.processes, |pid| pids.from_host(pid));
+        trace.notes.extend(containers::unknown_note(unknown));
         add_devices(&mut trace);
         trace
     }

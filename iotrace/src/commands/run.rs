@@ -21,6 +21,7 @@ use super::{
 use crate::{
     cli::RunArgs,
     collect::{
+        file_filter,
         selection::Selection,
         session::{Session, kernel_and_host},
     },
@@ -53,9 +54,13 @@ pub fn run(args: &RunArgs) -> Exit {
         &devices::disks(),
     );
     let selection = match selection {
-        Ok(selection) => selection,
+        Ok(selection) => selection.with_files(&common.fs_types, &common.paths),
         Err(error) => return fail(&error),
     };
+    if !common.quiet {
+        // The command begins in iotrace's own mount namespace.
+        file_filter::remarks(&selection.files, &[]).iter().for_each(|remark| complain(remark));
+    }
     let output = match Output::open(common) {
         Ok(output) => output,
         Err(error) => return fail(&error),

@@ -1,5 +1,7 @@
-//! What the running kernel has: BTF, the offsets the programs need, system call numbers, block devices.
+//! What the running kernel has: BTF, the offsets the programs need, system call numbers, block devices, mounts.
 
 pub mod btf;
 pub mod devices;
+pub mod fstype;
 pub mod layout;
+pub mod mountinfo;

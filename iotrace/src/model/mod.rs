@@ -2,10 +2,12 @@
 //!
 //! Times are nanoseconds of CLOCK_MONOTONIC unless a name says otherwise; sizes are bytes.
 
+pub mod container;
 pub mod files;
 pub mod histogram;
 pub mod trace;
 
+pub use container::{Container, Runtime};
 pub use files::*;
 pub use histogram::Histogram;
 pub use trace::*;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{FileUse, Files, Histogram, MetaStats};
+use super::{Container, FileUse, Files, Histogram, MetaStats};
 
 /// All that one trace found.
 #[derive(Debug, Clone, Default)]
@@ -68,6 +68,8 @@ pub struct Targets {
     pub pids: Vec<u32>,
     /// cgroup paths as given.
     pub cgroups: Vec<String>,
+    /// Containers and pods as given.
+    pub containers: Vec<String>,
     /// Whether descendants are followed.
     pub follow: bool,
 }
@@ -102,6 +104,8 @@ pub struct Process {
     pub exited: bool,
     /// A kernel thread.
     pub kernel_thread: bool,
+    /// The container it runs in, shared by all who do; `None` outside containers, or when it cannot be known.
+    pub container: Option<Arc<Container>>,
     /// Reads of regular files and block devices, every form.
     pub read: OpStats,
     /// Writes likewise.

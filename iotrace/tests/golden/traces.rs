@@ -1,10 +1,11 @@
 //! Literal traces: a loader of small files, nothing at all, one with losses, and a whole busy system.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use iotrace::model::{
-    ApartStats, BlockCounts, BlockEntry, BlockOp, BlockStats, Device, Histogram, Meta, OpStats, Overhead,
-    Probe, Process, ProgramCost, Targets, Trace,
+    ApartStats, BlockCounts, BlockEntry, BlockOp, BlockStats, Container, Device, Histogram, Meta, OpStats,
+    Overhead, Probe, Process, ProgramCost, Runtime, Targets, Trace,
 };
 
 const NVME: (u32, u32) = (259, 0);
@@ -160,6 +161,15 @@ fn nvme(processes: &[Process], others: &[BlockEntry]) -> Device {
     }
 }
 
+/// The pod's container of the trainer and its workers.
+fn container() -> Option<Arc<Container>> {
+    Some(Arc::new(Container {
+        runtime: Some(Runtime::Containerd),
+        id: Some("4f66b8a7d2c0e5913b7f0a9c8d6e5f4a3b2c1d0e9f8a7b6c5d4e3f2a1b0c9d8e".to_owned()),
+        pod_uid: Some("8dc1a1c5-3d3d-4f0f-9a52-0f6c2a0e9b11".to_owned()),
+    }))
+}
+
 fn worker(spread: &mut Spread, index: u32) -> Process {
     let files = 800 + u64::from(index) * 40;
     let mut read = spread.op(
@@ -176,6 +186,7 @@ fn worker(spread: &mut Spread, index: u32) -> Process {
         ppid: 51_190,
         comm: b"pt_data_worker".to_vec(),
         cmdline: args(&["python", "train.py", "--data", "/data/imagenet/train", "--workers", "4"]).into(),
+        container: container(),
         read,
         apart: Vec::from([
             ("pipe", ApartStats { reads: 201, read_bytes: 3_216, writes: 200, write_bytes: 41_200 }),
@@ -200,6 +211,7 @@ pub fn loader() -> Trace {
         ppid: 50_988,
         comm: b"python".to_vec(),
         cmdline: args(&["python", "train.py", "--data", "/data/imagenet/train", "--workers", "4"]).into(),
+        container: container(),
         read: spread.op(&[(412, 600, 30_000)], &[(412, 100, 65_536)], &[("pread64", 200), ("read", 212)]),
         write: spread.op(
             &[(77, 400_000, 9_000_000), (6, 90_000_000, 400_000_000)],
@@ -297,6 +309,10 @@ pub fn lossy() -> Trace {
         comm: "sh\u{202e}gpj".as_bytes().to_vec(),
         cmdline: command.into(),
         exited: true,
+        container: Some(Arc::new(Container {
+            pod_uid: Some("d3f1c7e5a9b80246813579acebdf0f1e".to_owned()),
+            ..Container::default()
+        })),
         read: spread.op(&[(5_000, 600, 40_000)], &[(5_000, 131_072, 131_072)], &[("read", 5_000)]),
         ..Process::default()
     }];

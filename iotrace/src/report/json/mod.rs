@@ -9,14 +9,17 @@ use serde::{Serialize, Serializer};
 use serde_json::ser::Formatter;
 
 use shape::{
-    Apart, BlockInfo, ByOp, Counts, Detail, DeviceInfo, DeviceName, Dist, Filter, OpInfo, Ops, Others,
-    OverheadInfo, ProbeInfo, ProcessInfo, ProgramInfo, Report, Targets, Tool, TraceInfo,
+    Apart, BlockInfo, ByOp, ContainerInfo, Counts, Detail, DeviceInfo, DeviceName, Dist, Filter, OpInfo, Ops,
+    Others, OverheadInfo, ProbeInfo, ProcessInfo, ProgramInfo, Report, Targets, Tool, TraceInfo,
 };
 
 use super::errno;
 use super::escape::{printable, reversible};
 use super::rank;
-use crate::model::{ApartStats, BlockEntry, BlockOp, BlockStats, Device, Histogram, OpStats, Process, Trace};
+use crate::model::{
+    ApartStats, BlockEntry, BlockOp, BlockStats, Container, Device, Histogram, OpStats, Process, Runtime,
+    Trace,
+};
 
 mod shape;
 
@@ -97,6 +100,16 @@ impl Apart {
     }
 }
 
+impl<'a> ContainerInfo<'a> {
+    fn of(container: &'a Container) -> Self {
+        Self {
+            runtime: container.runtime.map(Runtime::name),
+            id: container.id.as_deref(),
+            pod_uid: container.pod_uid.as_deref(),
+        }
+    }
+}
+
 impl BlockInfo {
     fn of(stats: &BlockStats) -> Self {
         Self {
@@ -168,6 +181,7 @@ impl<'a> Names<'a> {
             cmdline: p.cmdline.iter().map(|arg| reversible(arg)).collect(),
             exited: p.exited,
             kernel_thread: p.kernel_thread,
+            container: p.container.as_deref().map(ContainerInfo::of),
             storage_ns: rank::storage_ns(p),
             ops: Ops { read: OpInfo::of(&p.read), write: OpInfo::of(&p.write) },
             apart: p.apart.iter().map(|(kind, stats)| (*kind, Apart::of(stats))).collect(),
@@ -234,6 +248,7 @@ fn trace_info(trace: &Trace) -> TraceInfo<'_> {
             all: meta.targets.all,
             pids: &meta.targets.pids,
             cgroups: &meta.targets.cgroups,
+            containers: &meta.targets.containers,
             follow: meta.targets.follow,
         },
         filters: meta.filters.iter().map(|(name, value)| Filter { name, value }).collect(),

@@ -45,6 +45,7 @@ pub struct Targets<'a> {
     pub all: bool,
     pub pids: &'a [u32],
     pub cgroups: &'a [String],
+    pub containers: &'a [String],
     pub follow: bool,
 }
 
@@ -71,6 +72,7 @@ pub struct ProcessInfo<'a> {
     pub cmdline: Vec<String>,
     pub exited: bool,
     pub kernel_thread: bool,
+    pub container: Option<ContainerInfo<'a>>,
     pub storage_ns: u64,
     pub ops: Ops,
     pub apart: BTreeMap<&'static str, Apart>,
@@ -79,6 +81,13 @@ pub struct ProcessInfo<'a> {
     pub file_size: Dist,
     pub file_size_read: Dist,
     pub file_size_written: Dist,
+}
+
+#[derive(Serialize)]
+pub struct ContainerInfo<'a> {
+    pub runtime: Option<&'static str>,
+    pub id: Option<&'a str>,
+    pub pod_uid: Option<&'a str>,
 }
 
 #[derive(Serialize)]

@@ -79,6 +79,7 @@ fn targets(trace: &Trace) -> Vec<(&'static str, String)> {
         }
     }
     lines.extend(meta.targets.cgroups.iter().map(|path| ("cgroup", visible(path.as_bytes()))));
+    lines.extend(meta.targets.containers.iter().map(|given| ("container", visible(given.as_bytes()))));
     if meta.targets.all {
         lines.push(("attached", "every process of the system".to_owned()));
     }

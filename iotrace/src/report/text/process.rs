@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use super::super::escape::visible;
 use super::super::{errno, rank, units};
 use super::chart::{self, Chart, Unit};
 use super::header::{full_name, pid, short_name};
 use super::page::{Ink, Page};
 use super::table::{Column, Table};
-use crate::model::{ApartStats, BlockOp, BlockStats, Histogram, OpStats, Process, Trace};
+use crate::model::{ApartStats, BlockOp, BlockStats, Container, Histogram, OpStats, Process, Trace};
 
 /// Where a file stops being small: the size below which shards pay off most, an edge of the histogram's buckets.
 const SMALL_FILE_BYTES: u64 = 128 << 10;
@@ -37,10 +38,21 @@ fn write(page: &mut Page, process: &Process) -> io::Result<()> {
     if !process.cmdline.is_empty() {
         page.flow("  ", "", &[full_name(process)])?;
     }
+    if let Some(container) = &process.container {
+        page.flow("  container ", ", ", &container_words(container))?;
+    }
     let block = rank::by_op(&process.block);
     distributions(page, process, &block)?;
     facts(page, process)?;
     charts(page, process, &block)
+}
+
+/// `docker 4f66b8a7d2c0`, `pod 8dc1a1c5-...`. The whole id is in the JSON report.
+fn container_words(container: &Container) -> Vec<String> {
+    let runtime = container.runtime.map_or(String::new(), |runtime| format!("{} ", runtime.name()));
+    let id = container.id.as_ref().map(|_| format!("{runtime}{}", visible(container.short().as_bytes())));
+    let pod = container.pod_uid.as_deref().map(|uid| format!("pod {}", visible(uid.as_bytes())));
+    [id, pod].into_iter().flatten().collect()
 }
 
 fn distributions(

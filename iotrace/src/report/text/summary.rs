@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::super::escape::visible;
 use super::super::{rank, units};
 use super::header::{PidColumn, full_name, short_name};
 use super::page::{Ink, Page};
@@ -28,7 +29,7 @@ pub fn write(page: &mut Page, trace: &Trace) -> io::Result<()> {
     let mut table = Table::new(0, columns(wall));
     let pids = PidColumn::of(rows.iter().copied());
     for process in rows {
-        let mut cells = vec![pids.cell(process), short_name(process)];
+        let mut cells = vec![pids.cell(process), short_name(process), container(process)];
         cells.extend(numbers(&process.read, &process.write, wall));
         cells.push(if process.cmdline.is_empty() { String::new() } else { full_name(process) });
         table.row(Ink::Plain, cells);
@@ -56,6 +57,11 @@ pub fn write(page: &mut Page, trace: &Trace) -> io::Result<()> {
     apart(page, trace)
 }
 
+/// As short as tells it from others; a column that is empty in every row is not written.
+fn container(process: &Process) -> String {
+    process.container.as_deref().map_or_else(String::new, |c| visible(c.short().as_bytes()))
+}
+
 /// Kernel threads appear among the owners of block requests; here only if they make calls.
 fn belongs_here(process: &Process) -> bool {
     let calls = process.read.count + process.write.count > 0;
@@ -71,7 +77,8 @@ fn columns(wall_ns: u64) -> Vec<Column> {
             Column::number("p99").under(group).rank(rank + 2),
         ]
     };
-    let mut columns = vec![Column::name("PID"), Column::name("COMMAND").shrinks_to(12)];
+    let mut columns =
+        vec![Column::name("PID"), Column::name("COMMAND").shrinks_to(12), Column::name("CONTAINER").rank(8)];
     columns.extend(op("reads", 1));
     columns.extend(op("writes", 2));
     let time = format!("time / {}", units::duration(wall_ns));
@@ -106,7 +113,7 @@ fn sum_row(label: &str, processes: &[&Process], wall_ns: u64) -> Vec<String> {
             sum.latency_ns.merge(&op.latency_ns);
         }
     }
-    let mut cells = vec![String::new(), label.to_owned()];
+    let mut cells = vec![String::new(), label.to_owned(), String::new()];
     cells.extend(numbers(&read, &write, wall_ns));
     cells.push(String::new());
     cells
