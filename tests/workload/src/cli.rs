@@ -242,6 +242,8 @@ pub enum Command {
         #[arg(long)]
         signal: Option<i32>,
     },
+    /// N calls of each form of each call that moves no data, and planted failures.
+    Metadata(crate::metadata::Args),
     /// Runs a command as pid 1 of a new pid namespace with a procfs of its own.
     Container {
         /// Command.
@@ -288,6 +290,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Crowd { dir, count } => crate::crowd::run(&dir, count),
         Command::Cat { file, size, name, quiet } => crate::cat::run(&file, size, name.as_deref(), quiet),
         Command::Exit { code, signal } => crate::cat::exit(code, signal),
+        Command::Metadata(args) => crate::metadata::run(&args),
         Command::Container { command } => crate::namespace::container(&command),
         Command::Enter { pid, command } => crate::namespace::enter(pid, &command),
     }
