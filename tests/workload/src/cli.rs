@@ -244,6 +244,8 @@ pub enum Command {
     },
     /// N calls of each form of each call that moves no data, and planted failures.
     Metadata(crate::metadata::Args),
+    /// Forked workers that read whole files from class folders as ImageFolder does.
+    Loader(crate::loader::Args),
     /// Runs a command as pid 1 of a new pid namespace with a procfs of its own.
     Container {
         /// Command.
@@ -291,6 +293,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Cat { file, size, name, quiet } => crate::cat::run(&file, size, name.as_deref(), quiet),
         Command::Exit { code, signal } => crate::cat::exit(code, signal),
         Command::Metadata(args) => crate::metadata::run(&args),
+        Command::Loader(args) => crate::loader::run(&args),
         Command::Container { command } => crate::namespace::container(&command),
         Command::Enter { pid, command } => crate::namespace::enter(pid, &command),
     }

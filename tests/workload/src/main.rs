@@ -19,6 +19,7 @@ mod errors;
 mod forms;
 mod gate;
 mod hold;
+mod loader;
 mod metadata;
 mod names;
 mod namespace;
