@@ -246,6 +246,17 @@ pub enum Command {
     Metadata(crate::metadata::Args),
     /// Forked workers that read whole files from class folders as ImageFolder does.
     Loader(crate::loader::Args),
+    /// Descriptors duplicated, inherited, passed on, shared by threads, kept or closed by an exec, left open.
+    Fds(crate::fds::Args),
+    /// Reads from an inherited descriptor and closes it; part of `fds`.
+    #[command(hide = true)]
+    ReadFd {
+        /// The descriptor.
+        fd: i32,
+        /// Reads.
+        #[arg(long)]
+        reads: u64,
+    },
     /// Runs a command as pid 1 of a new pid namespace with a procfs of its own.
     Container {
         /// Command.
@@ -294,6 +305,8 @@ pub fn run(command: Command) -> Result<()> {
         Command::Exit { code, signal } => crate::cat::exit(code, signal),
         Command::Metadata(args) => crate::metadata::run(&args),
         Command::Loader(args) => crate::loader::run(&args),
+        Command::Fds(args) => crate::fds::run(&args),
+        Command::ReadFd { fd, reads } => crate::fds::read_inherited(fd, reads),
         Command::Container { command } => crate::namespace::container(&command),
         Command::Enter { pid, command } => crate::namespace::enter(pid, &command),
     }

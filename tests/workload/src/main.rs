@@ -16,6 +16,7 @@ mod crowd;
 mod demo;
 mod dio;
 mod errors;
+mod fds;
 mod forms;
 mod gate;
 mod hold;
