@@ -160,15 +160,8 @@ pub enum Command {
         #[arg(long)]
         prepare: bool,
     },
-    /// A process named `checkpoint` that writes one large file by writev, with fsync.
-    Checkpoint {
-        /// File to write.
-        #[arg(long)]
-        file: PathBuf,
-        /// MiB to write.
-        #[arg(long, default_value_t = 256)]
-        mib: u64,
-    },
+    /// A process named `checkpoint` that writes one as a framework does.
+    Checkpoint(crate::checkpoint::Args),
     /// A small training job: workers read thousands of small files cold while a checkpoint is written.
     Demo {
         /// Folder for the files; created if absent, kept for the next run.
@@ -292,7 +285,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::SmallFiles { dir, files, workers, seed, prepare } => {
             crate::small_files::run(&dir, &crate::small_files::Plan { files, workers, seed }, prepare)
         }
-        Command::Checkpoint { file, mib } => crate::checkpoint::run(&file, mib),
+        Command::Checkpoint(args) => crate::checkpoint::run(&args),
         Command::Demo { dir, files, workers, checkpoint_mib } => {
             crate::demo::run(&dir, files, workers, checkpoint_mib)
         }
