@@ -250,6 +250,8 @@ pub enum Command {
         #[arg(long)]
         reads: u64,
     },
+    /// Sequential, strided, random, repeated and tiny reads, storms of opens and stats, a scan of a large folder.
+    Patterns(crate::patterns::Args),
     /// Runs a command as pid 1 of a new pid namespace with a procfs of its own.
     Container {
         /// Command.
@@ -300,6 +302,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Loader(args) => crate::loader::run(&args),
         Command::Fds(args) => crate::fds::run(&args),
         Command::ReadFd { fd, reads } => crate::fds::read_inherited(fd, reads),
+        Command::Patterns(args) => crate::patterns::run(&args),
         Command::Container { command } => crate::namespace::container(&command),
         Command::Enter { pid, command } => crate::namespace::enter(pid, &command),
     }

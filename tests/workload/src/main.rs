@@ -24,6 +24,7 @@ mod loader;
 mod metadata;
 mod names;
 mod namespace;
+mod patterns;
 mod readers;
 mod rng;
 mod scratch;
