@@ -252,6 +252,8 @@ pub enum Command {
     },
     /// Sequential, strided, random, repeated and tiny reads, storms of opens and stats, a scan of a large folder.
     Patterns(crate::patterns::Args),
+    /// A mapped file, cold, read a byte a page.
+    Mapped(crate::mapped::Args),
     /// Runs a command as pid 1 of a new pid namespace with a procfs of its own.
     Container {
         /// Command.
@@ -303,6 +305,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Fds(args) => crate::fds::run(&args),
         Command::ReadFd { fd, reads } => crate::fds::read_inherited(fd, reads),
         Command::Patterns(args) => crate::patterns::run(&args),
+        Command::Mapped(args) => crate::mapped::run(&args),
         Command::Container { command } => crate::namespace::container(&command),
         Command::Enter { pid, command } => crate::namespace::enter(pid, &command),
     }

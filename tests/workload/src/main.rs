@@ -21,6 +21,7 @@ mod forms;
 mod gate;
 mod hold;
 mod loader;
+mod mapped;
 mod metadata;
 mod names;
 mod namespace;
