@@ -254,6 +254,10 @@ pub enum Command {
     Patterns(crate::patterns::Args),
     /// A mapped file, cold, read a byte a page.
     Mapped(crate::mapped::Args),
+    /// Mounts a FUSE file system whose reads take a known time, until stdin ends.
+    Fuse(crate::fuse::ServeArgs),
+    /// Mounts the same in a mount namespace of its own and reads it.
+    FuseRead(crate::fuse::ReadArgs),
     /// Runs a command as pid 1 of a new pid namespace with a procfs of its own.
     Container {
         /// Command.
@@ -306,6 +310,8 @@ pub fn run(command: Command) -> Result<()> {
         Command::ReadFd { fd, reads } => crate::fds::read_inherited(fd, reads),
         Command::Patterns(args) => crate::patterns::run(&args),
         Command::Mapped(args) => crate::mapped::run(&args),
+        Command::Fuse(args) => crate::fuse::serve(&args),
+        Command::FuseRead(args) => crate::fuse::read(&args),
         Command::Container { command } => crate::namespace::container(&command),
         Command::Enter { pid, command } => crate::namespace::enter(pid, &command),
     }

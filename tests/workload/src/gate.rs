@@ -1,11 +1,12 @@
 //! A gate between a parent and its forked children: a futex in shared memory, so that waiting at it is no read of a
 //! pipe and opening it no close.
 
-use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
+
+use crate::shared::{Atomics, zeroed};
 
 /// The gate, mapped before the forks. Children hold the same pages.
 pub struct Gate(&'static Shared);
@@ -15,17 +16,13 @@ struct Shared {
     open: AtomicU32,
 }
 
+// SAFETY: two atomics.
+unsafe impl Atomics for Shared {}
+
 impl Gate {
     /// A gate, shut or already open.
     pub fn new(open: bool) -> Result<Self> {
-        let (prot, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-        // SAFETY: a fresh anonymous mapping, no address asked for.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), 4096, prot, flags, -1, 0) };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error()).context("mmap");
-        }
-        // SAFETY: a page of zeroes, page-aligned and never unmapped, holds two atomics of 0.
-        let shared: &'static Shared = unsafe { &*at.cast::<Shared>() };
+        let shared: &'static Shared = zeroed()?;
         shared.open.store(u32::from(open), Ordering::SeqCst);
         Ok(Self(shared))
     }

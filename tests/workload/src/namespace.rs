@@ -3,26 +3,21 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use anyhow::{Context, Result};
 
-use crate::{child, sys};
+use crate::{child, mounts, sys};
 
 /// Runs `command` as pid 1 of a new pid namespace, with a procfs of its own, and ends as it ends.
 pub fn container(command: &[String]) -> Result<()> {
     // SAFETY: no address is passed.
     sys::check(unsafe { libc::unshare(libc::CLONE_NEWPID | libc::CLONE_NEWNS) }).context("unshare")?;
     fork_and_exec(command, || {
-        let (none, slash, proc) = (c"none".as_ptr(), c"/".as_ptr(), c"proc".as_ptr());
-        let private = libc::MS_REC | libc::MS_PRIVATE;
-        // SAFETY: live C strings; no data.
-        unsafe {
-            sys::check(libc::mount(none, slash, std::ptr::null(), private, std::ptr::null()))
-                .context("making / private")?;
-            sys::check(libc::mount(proc, c"/proc".as_ptr(), proc, 0, std::ptr::null()))
-                .context("mounting /proc")?;
-        }
+        mounts::make_private()?;
+        // Stays for the command; it goes with the namespace.
+        std::mem::forget(mounts::mount("proc", Path::new("/proc"), "proc", "").context("mounting /proc")?);
         Ok(())
     })
 }
