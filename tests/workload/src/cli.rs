@@ -258,6 +258,8 @@ pub enum Command {
     Fuse(crate::fuse::ServeArgs),
     /// Mounts the same in a mount namespace of its own and reads it.
     FuseRead(crate::fuse::ReadArgs),
+    /// Reads and writes through an overlay file system.
+    Overlay(crate::overlay::Args),
     /// Runs a command as pid 1 of a new pid namespace with a procfs of its own.
     Container {
         /// Command.
@@ -312,6 +314,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Mapped(args) => crate::mapped::run(&args),
         Command::Fuse(args) => crate::fuse::serve(&args),
         Command::FuseRead(args) => crate::fuse::read(&args),
+        Command::Overlay(args) => crate::overlay::run(&args),
         Command::Container { command } => crate::namespace::container(&command),
         Command::Enter { pid, command } => crate::namespace::enter(pid, &command),
     }

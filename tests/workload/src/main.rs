@@ -27,6 +27,7 @@ mod metadata;
 mod mounts;
 mod names;
 mod namespace;
+mod overlay;
 mod patterns;
 mod readers;
 mod rng;
