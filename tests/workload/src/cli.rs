@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::queued::Interface;
 use crate::sys::Form;
 
 /// Does a known amount of I/O and prints, as one JSON line, what it did.
@@ -260,6 +261,10 @@ pub enum Command {
     FuseRead(crate::fuse::ReadArgs),
     /// Reads and writes through an overlay file system.
     Overlay(crate::overlay::Args),
+    /// Transfers by io_uring.
+    Uring(crate::queued::Args),
+    /// Transfers by the kernel's AIO (io_submit).
+    Aio(crate::queued::Args),
     /// Runs a command as pid 1 of a new pid namespace with a procfs of its own.
     Container {
         /// Command.
@@ -315,6 +320,8 @@ pub fn run(command: Command) -> Result<()> {
         Command::Fuse(args) => crate::fuse::serve(&args),
         Command::FuseRead(args) => crate::fuse::read(&args),
         Command::Overlay(args) => crate::overlay::run(&args),
+        Command::Uring(args) => crate::queued::run(Interface::Uring, &args),
+        Command::Aio(args) => crate::queued::run(Interface::Aio, &args),
         Command::Container { command } => crate::namespace::container(&command),
         Command::Enter { pid, command } => crate::namespace::enter(pid, &command),
     }

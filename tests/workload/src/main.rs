@@ -29,6 +29,7 @@ mod names;
 mod namespace;
 mod overlay;
 mod patterns;
+mod queued;
 mod readers;
 mod rng;
 mod scratch;
