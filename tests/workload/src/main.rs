@@ -11,10 +11,12 @@ mod cat;
 mod checkpoint;
 mod child;
 mod cli;
+mod contained;
 mod counted;
 mod crowd;
 mod demo;
 mod dio;
+mod dispatch;
 mod errors;
 mod fds;
 mod forms;
@@ -48,7 +50,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    match cli::run(cli::Cli::parse().command) {
+    match dispatch::run(cli::Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("iotrace-workload: {error:#}");

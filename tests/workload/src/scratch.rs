@@ -8,16 +8,30 @@ use anyhow::{Context, Result};
 
 use crate::counted::c_path;
 
-/// The folder `NAME-PID`. Forked children end without destructors, so only the process that made it removes it.
+/// The folder `NAME-PID`, or one named like it. Forked children end without destructors, so only the process that made it removes it.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
     /// Makes it.
     pub fn new(dir: &Path, name: &str) -> Result<Self> {
         let dir = dir.canonicalize().with_context(|| dir.display().to_string())?;
-        let path = dir.join(format!("{name}-{}", std::process::id()));
-        fs::create_dir(&path).with_context(|| path.display().to_string())?;
-        Ok(Self(path))
+        let pid = std::process::id();
+        // Two pid namespaces that share the folder may have the same pid.
+        for attempt in 0.. {
+            let path = dir.join(if attempt == 0 {
+                format!("{name}-{pid}")
+            } else {
+                format!("{name}-{pid}-{attempt}")
+            });
+            match fs::create_dir(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                result => {
+                    result.with_context(|| path.display().to_string())?;
+                    return Ok(Self(path));
+                }
+            }
+        }
+        unreachable!("one of the names is free")
     }
 
     /// Its path, absolute.

@@ -98,13 +98,8 @@ pub fn fstat(fd: RawFd) -> isize {
 }
 
 /// Room for struct stat (144 bytes) and struct statx (256 bytes).
+#[derive(Default)]
 struct Room([u64; 32]);
-
-impl Default for Room {
-    fn default() -> Self {
-        Self([0; 32])
-    }
-}
 
 impl Room {
     fn address(&mut self) -> usize {
