@@ -75,11 +75,15 @@ impl Op {
         let forms: Map<String, Value> =
             self.forms.iter().map(|(&form, &n)| (form.into(), n.into())).collect();
         let sizes: Vec<[u64; 2]> = self.sizes.iter().map(|(&size, &n)| [size, n]).collect();
-        json!({
+        let mut value = json!({
             "count": self.count, "bytes": self.bytes, "errors": errors, "error_count": self.errors.values().sum::<u64>(),
             "short": self.short, "eof": self.eof, "forms": forms, "sizes": sizes,
-            "self_ns": self.ns,
-        })
+        });
+        // Absent where nobody took the time, which 0 would not say.
+        if self.ns > 0 {
+            value["self_ns"] = self.ns.into();
+        }
+        value
     }
 }
 

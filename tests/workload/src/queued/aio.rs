@@ -1,7 +1,6 @@
 //! The kernel's AIO by its raw calls, as libaio makes them. Without O_DIRECT a transfer is done when io_submit returns.
 
 use std::io;
-use std::os::fd::AsRawFd;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -73,7 +72,7 @@ impl Queue for Context<'_> {
         self.prepared.push(Iocb {
             data: slot as u64,
             opcode: if self.target.write { WRITE } else { READ },
-            fd: self.target.file.as_raw_fd() as u32,
+            fd: self.target.fd as u32,
             buffer: self.target.address(slot) as u64,
             bytes: self.target.size as u64,
             offset: offset as i64,

@@ -4,14 +4,18 @@
 mod aio;
 mod uring;
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::os::fd::RawFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
+use crate::counted::c_path;
 use crate::dio::Aligned;
 use crate::scratch::Scratch;
 use crate::stage::{Stage, Start};
@@ -68,7 +72,7 @@ trait Queue {
 
 /// The file, and a buffer for each slot. The buffers outlive every transfer: the queue is dropped before them.
 struct Target {
-    file: File,
+    fd: RawFd,
     write: bool,
     size: usize,
     buffers: Vec<Aligned>,
@@ -92,8 +96,10 @@ pub fn run(interface: Interface, args: &Args) -> Result<()> {
         }
         (None, None) => unreachable!("clap requires one"),
     };
+    let (end, at) = (End::of(&path)?, c_path(&path)?);
+    ensure!(end.bytes >= args.size as u64, "{} holds no {} bytes", path.display(), args.size);
     let mut stage = Stage::new(interface.name(), &args.start)?;
-    stage.add(interface.name().as_bytes(), || work(interface, &path, args))?;
+    stage.add(interface.name().as_bytes(), || work(interface, &at, end, args))?;
     let told = stage.run()?;
     let extra = json!({
         "path": path, "count": args.reads, "size": args.size, "depth": args.depth, "direct": args.direct,
@@ -119,29 +125,48 @@ impl Interface {
     }
 }
 
-fn work(interface: Interface, path: &Path, args: &Args) -> Result<Tally> {
-    let target = Target::open(path, args)?;
-    let metadata = target.file.metadata()?;
-    let device = metadata.file_type().is_block_device();
-    let end = if device { target.seek_end()? } else { metadata.len() };
-    let blocks = end / args.size as u64;
-    ensure!(blocks > 0, "{} holds no {} bytes", path.display(), args.size);
+fn work(interface: Interface, path: &CStr, end: End, args: &Args) -> Result<Tally> {
     let mut tally = Tally::default();
-    if !device {
-        tally.file_sizes = vec![end];
+    let access = if args.write { libc::O_WRONLY } else { libc::O_RDONLY };
+    let direct = if args.direct { libc::O_DIRECT } else { 0 };
+    let fd = tally.open(path, access | direct | libc::O_CLOEXEC)?;
+    let buffers = (0..args.depth).map(|_| Aligned::new(args.size)).collect::<Result<_>>()?;
+    let target = Target { fd, write: args.write, size: args.size, buffers };
+    if !end.device {
+        tally.file_sizes = vec![end.bytes];
     }
     let queue: Result<Box<dyn Queue>, Lacking> = match interface {
         Interface::Uring => uring::Ring::new(&target).map(|ring| Box::new(ring) as _),
         Interface::Aio => aio::Context::new(&target).map(|context| Box::new(context) as _),
     };
     match queue {
-        Ok(mut queue) => transfer(interface, queue.as_mut(), args, blocks, &mut tally)?,
+        Ok(mut queue) => {
+            transfer(interface, queue.as_mut(), args, end.bytes / args.size as u64, &mut tally)?;
+            // Nothing is in flight. The process's end closes the ring: a close of the library's is not counted.
+            std::mem::forget(queue);
+        }
         Err(Lacking(call, error)) => {
             tally.unsupported.insert(call);
             tally.extra.insert("reason".into(), format!("{call}: {error}").into());
         }
     }
+    tally.close(fd)?;
     Ok(tally)
+}
+
+/// How far the target reaches.
+#[derive(Clone, Copy)]
+struct End {
+    bytes: u64,
+    device: bool,
+}
+
+impl End {
+    fn of(path: &Path) -> Result<Self> {
+        let mut file = File::open(path).with_context(|| path.display().to_string())?;
+        let device = file.metadata()?.file_type().is_block_device();
+        Ok(Self { bytes: file.seek(SeekFrom::End(0))?, device })
+    }
 }
 
 fn transfer(
@@ -177,25 +202,8 @@ fn transfer(
 }
 
 impl Target {
-    fn open(path: &Path, args: &Args) -> Result<Self> {
-        let file = OpenOptions::new()
-            .read(!args.write)
-            .write(args.write)
-            .custom_flags(if args.direct { libc::O_DIRECT } else { 0 })
-            .open(path)
-            .with_context(|| path.display().to_string())?;
-        let buffers = (0..args.depth).map(|_| Aligned::new(args.size)).collect::<Result<_>>()?;
-        Ok(Self { file, write: args.write, size: args.size, buffers })
-    }
-
     fn address(&self, slot: usize) -> *mut u8 {
         self.buffers[slot].address()
-    }
-
-    /// Size of a block device in bytes.
-    fn seek_end(&self) -> Result<u64> {
-        use std::io::Seek;
-        Ok((&self.file).seek(std::io::SeekFrom::End(0))?)
     }
 }
 

@@ -1,7 +1,5 @@
 //! io_uring: one ring, no polling thread, IORING_OP_READ and IORING_OP_WRITE (5.6).
 
-use std::os::fd::AsRawFd;
-
 use anyhow::{Context, Result, anyhow};
 use io_uring::{IoUring, opcode, types};
 use serde_json::{Value, json};
@@ -26,7 +24,7 @@ impl<'a> Ring<'a> {
 
 impl Queue for Ring<'_> {
     fn push(&mut self, slot: usize, offset: u64) -> Result<()> {
-        let (fd, at) = (types::Fd(self.target.file.as_raw_fd()), self.target.address(slot));
+        let (fd, at) = (types::Fd(self.target.fd), self.target.address(slot));
         let size = u32::try_from(self.target.size)?;
         let entry = if self.target.write {
             opcode::Write::new(fd, at, size).offset(offset).build()
