@@ -13,9 +13,13 @@ use iotrace_common::{
 use super::{
     files::{Files, PathOf, SessionPart},
     maps::Maps,
+    mounts::{FileAt, Mounts, UNMOUNTED},
     pids::Pids,
 };
-use crate::model::{Failure, FileSystem, Process};
+use crate::{
+    kernel::fstype::FsClass,
+    model::{Failure, FileSystem, Process},
+};
 
 /// Takes what is in the slots of live threads, and what threads have put down.
 pub fn take(files: &mut Files, maps: &mut Maps, live: &[ThreadSlot]) {
@@ -104,22 +108,51 @@ pub fn failures(first: Vec<(u64, u32, u32, Vec<u8>)>, processes: &[Process]) -> 
 
 /// Paths as the processes see them.
 pub struct Paths<'a> {
-    _pids: &'a Pids,
+    pids: &'a Pids,
+    mounts: &'a mut Mounts,
 }
 
 impl<'a> Paths<'a> {
     /// Of the processes that `pids` translates.
-    pub fn new(pids: &'a Pids) -> Self {
-        Self { _pids: pids }
+    pub fn new(pids: &'a Pids, mounts: &'a mut Mounts) -> Self {
+        Self { pids, mounts }
+    }
+
+    fn own_pid(&self, process: u64) -> u32 {
+        own_pid(self.pids, tgid_of(process))
     }
 }
 
 impl PathOf for Paths<'_> {
-    fn path(&mut self, _process: u64, _mount: u32, _device: (u32, u32), path: &[u8]) -> Vec<u8> {
-        path.to_vec()
+    fn path(&mut self, process: u64, mount_id: u32, dev: (u32, u32), path: &[u8]) -> Vec<u8> {
+        let pid = self.own_pid(process);
+        self.mounts.resolve(pid, &FileAt { mount_id, dev, path }).path
     }
 
-    fn file_system(&mut self, _process: u64, _mount: u32, device: (u32, u32)) -> FileSystem {
-        FileSystem { device, ..FileSystem::default() }
+    fn file_system(&mut self, process: u64, mount_id: u32, dev: (u32, u32)) -> FileSystem {
+        let pid = self.own_pid(process);
+        let place = self.mounts.resolve(pid, &FileAt { mount_id, dev, path: b"/" });
+        let Some(mount) = place.mount else {
+            return FileSystem {
+                device: dev,
+                mount_point: UNMOUNTED.to_vec(),
+                fs_type: "unknown".into(),
+                backing: FsClass::Unknown.name(),
+                ..FileSystem::default()
+            };
+        };
+        FileSystem {
+            mount_point: mount.mount_point.to_vec(),
+            fs_type: String::from_utf8_lossy(&mount.fs_type).into_owned(),
+            backing: mount.class().name(),
+            source: mount.source.to_vec(),
+            device: dev,
+            ..FileSystem::default()
+        }
     }
+}
+
+/// A pid of iotrace's own namespace; where that is not known the process has gone, and its number stands for it.
+pub fn own_pid(pids: &Pids, tgid: u32) -> u32 {
+    pids.from_host(tgid).unwrap_or(tgid)
 }

@@ -28,6 +28,7 @@ use super::{
     files::Files,
     leftovers,
     loader::{self, Loaded},
+    mounts::Mounts,
     processes::{Processes, add_block},
     procfs,
     selection::Selection,
@@ -70,6 +71,7 @@ pub struct Session {
     /// Targets given by pid that the kernel side has not met yet.
     waiting: HashMap<u32, Process>,
     files: Files,
+    mounts: Mounts,
     /// First failures: process key, operation, errno, path.
     failures: Vec<(u64, u32, u32, Vec<u8>)>,
     /// Processes that ended and whose traces in the maps are still to be removed.
@@ -111,6 +113,7 @@ impl Session {
             containers: Containers::default(),
             waiting: HashMap::new(),
             files: Files::default(),
+            mounts: Mounts::new(),
             failures: Vec::new(),
             ended: Vec::new(),
             others: Vec::new(),
@@ -235,6 +238,10 @@ impl Session {
                     Some(known) if !exec && (args.is_empty() || args.len() == ARGS_BYTES) => known.cmdline,
                     _ => procfs::split_arguments(&args).into(),
                 };
+                if !kernel_thread {
+                    let own = |pid| leftovers::own_pid(&self.loaded.pids, pid);
+                    self.mounts.for_process(own(pid), own(ppid));
+                }
                 let container = if kernel_thread { None } else { self.container_of(pid, ppid, exec) };
                 let seen = Process {
                     pid,
@@ -422,7 +429,7 @@ impl Session {
             files.lost(class, lost.opens, &lost.totals);
         }
         let records_lost = trace.files.records_lost;
-        let mut paths = leftovers::Paths::new(pids);
+        let mut paths = leftovers::Paths::new(pids, &mut self.mounts);
         trace.files = files.finish(&mut paths, self.began_monotonic_ns);
         trace.files.records_lost = records_lost;
         trace.files.failures = leftovers::failures(std::mem::take(&mut self.failures), &trace.processes);

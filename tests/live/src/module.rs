@@ -1,4 +1,4 @@
-//! Kernel modules of the virtual machines: null_blk, a disk whose latency is known.
+//! Kernel modules of the virtual machines: file systems that a test needs, and null_blk, a disk whose latency is known.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -26,19 +26,7 @@ impl NullBlk {
     /// # Errors
     /// When this machine has no such module or does not take it.
     pub fn load(parameters: &str) -> Result<Self, String> {
-        let order =
-            fs::read_to_string(format!("{FOLDER}/order")).map_err(|_| format!("no modules in {FOLDER}"))?;
-        let needs =
-            order.lines().find_map(|line| line.strip_prefix("null_blk:")).ok_or("no null_blk module")?;
-        for module in needs.split_whitespace() {
-            match insert(module, "") {
-                Err(error) if error.raw_os_error() != Some(libc::EEXIST) => {
-                    return Err(format!("{module}: {error}"));
-                }
-                _ => {}
-            }
-        }
-        insert("null_blk", parameters).map_err(|error| format!("null_blk {parameters}: {error}"))?;
+        insert_with_needs("null_blk", parameters)?;
         let disk = Disk::of_sysfs("nullb0").ok_or("null_blk made no nullb0")?;
         Ok(Self { disk })
     }
@@ -51,6 +39,38 @@ impl Drop for NullBlk {
             eprintln!("cannot unload null_blk: {}", io::Error::last_os_error());
         }
     }
+}
+
+/// Makes sure of a file system (`fuse`, `overlay`): built in, loaded already, or loaded now, for good.
+///
+/// # Errors
+/// When this machine has neither the file system nor a module that it takes.
+pub fn ensure_filesystem(name: &str) -> Result<(), String> {
+    let known =
+        fs::read_to_string("/proc/filesystems").map_err(|error| format!("/proc/filesystems: {error}"))?;
+    if known.lines().any(|line| line.split_whitespace().last() == Some(name)) {
+        return Ok(());
+    }
+    insert_with_needs(name, "")
+}
+
+/// Loads a module and first what it needs.
+fn insert_with_needs(name: &str, parameters: &str) -> Result<(), String> {
+    let order =
+        fs::read_to_string(format!("{FOLDER}/order")).map_err(|_| format!("no modules in {FOLDER}"))?;
+    let needs = order
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+        .ok_or_else(|| format!("no {name} module"))?;
+    for module in needs.split_whitespace() {
+        match insert(module, "") {
+            Err(error) if error.raw_os_error() != Some(libc::EEXIST) => {
+                return Err(format!("{module}: {error}"));
+            }
+            _ => {}
+        }
+    }
+    insert(name, parameters).map_err(|error| format!("{name} {parameters}: {error}"))
 }
 
 fn insert(module: &str, parameters: &str) -> io::Result<()> {

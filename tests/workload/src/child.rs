@@ -11,7 +11,7 @@ use crate::sys::check;
 use crate::tally::Tally;
 
 /// Room for what one child tells, in bytes; only touched pages cost memory.
-const ROOM: usize = 1 << 20;
+const ROOM: usize = 16 << 20;
 
 /// A running child.
 pub struct Child {
@@ -96,7 +96,8 @@ const LENGTH: usize = size_of::<usize>();
 
 impl Shared {
     fn new() -> Result<Self> {
-        let (prot, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a fresh anonymous mapping, no address asked for.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), ROOM, prot, flags, -1, 0) };
         if at == libc::MAP_FAILED {

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::sys::Form;
@@ -160,15 +159,8 @@ pub enum Command {
         #[arg(long)]
         prepare: bool,
     },
-    /// A process named `checkpoint` that writes one large file by writev, with fsync.
-    Checkpoint {
-        /// File to write.
-        #[arg(long)]
-        file: PathBuf,
-        /// MiB to write.
-        #[arg(long, default_value_t = 256)]
-        mib: u64,
-    },
+    /// A process named `checkpoint` that writes one as a framework does.
+    Checkpoint(crate::checkpoint::Args),
     /// A small training job: workers read thousands of small files cold while a checkpoint is written.
     Demo {
         /// Folder for the files; created if absent, kept for the next run.
@@ -242,6 +234,37 @@ pub enum Command {
         #[arg(long)]
         signal: Option<i32>,
     },
+    /// N calls of each form of each call that moves no data, and planted failures.
+    Metadata(crate::metadata::Args),
+    /// Forked workers that read whole files from class folders as ImageFolder does.
+    Loader(crate::loader::Args),
+    /// Descriptors duplicated, inherited, passed on, shared by threads, kept or closed by an exec, left open.
+    Fds(crate::fds::Args),
+    /// Reads from an inherited descriptor and closes it; part of `fds`.
+    #[command(hide = true)]
+    ReadFd {
+        /// The descriptor.
+        fd: i32,
+        /// Reads.
+        #[arg(long)]
+        reads: u64,
+    },
+    /// Sequential, strided, random, repeated and tiny reads, storms of opens and stats, a scan of a large folder.
+    Patterns(crate::patterns::Args),
+    /// A mapped file, cold, read a byte a page.
+    Mapped(crate::mapped::Args),
+    /// Mounts a FUSE file system whose reads take a known time, until stdin ends.
+    Fuse(crate::fuse::ServeArgs),
+    /// Mounts the same in a mount namespace of its own and reads it.
+    FuseRead(crate::fuse::ReadArgs),
+    /// Reads and writes through an overlay file system.
+    Overlay(crate::overlay::Args),
+    /// Transfers by io_uring.
+    Uring(crate::queued::Args),
+    /// Transfers by the kernel's AIO (io_submit).
+    Aio(crate::queued::Args),
+    /// Runs another subcommand in a cgroup and in pid and mount namespaces of its own.
+    Contained(crate::contained::Args),
     /// Runs a command as pid 1 of a new pid namespace with a procfs of its own.
     Container {
         /// Command.
@@ -257,38 +280,4 @@ pub enum Command {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-}
-
-/// Does what `command` says and prints its truth.
-pub fn run(command: Command) -> Result<()> {
-    match command {
-        Command::Forms { dir, calls, form, size } => crate::forms::run(&dir, calls, &form, size),
-        Command::Apart { calls, splice } => crate::apart::run(calls, splice),
-        Command::Errors { dir, calls } => crate::errors::run(&dir, calls),
-        Command::Dio { file, rw, count, size, threads } => crate::dio::run(&file, rw, count, size, threads),
-        Command::Writers { dir, procs, mib, size, dsync } => {
-            crate::writers::run(&dir, procs, mib, size, dsync)
-        }
-        Command::Readers { dir, procs, threads, seconds, size } => {
-            crate::readers::run(&dir, procs, threads, seconds, size)
-        }
-        Command::Steady { dir, cpu, size, rate } => crate::steady::run(&dir, cpu, size, rate),
-        Command::Spawn { count, seconds, file } => crate::spawn::run(count, seconds, &file),
-        Command::SmallFiles { dir, files, workers, seed, prepare } => {
-            crate::small_files::run(&dir, &crate::small_files::Plan { files, workers, seed }, prepare)
-        }
-        Command::Checkpoint { file, mib } => crate::checkpoint::run(&file, mib),
-        Command::Demo { dir, files, workers, checkpoint_mib } => {
-            crate::demo::run(&dir, files, workers, checkpoint_mib)
-        }
-        Command::Hold { dir, calls, threads, before, after } => {
-            crate::hold::run(&crate::hold::Plan { dir, calls, threads, before, after })
-        }
-        Command::Names { dir, calls } => crate::names::run(&dir, calls),
-        Command::Crowd { dir, count } => crate::crowd::run(&dir, count),
-        Command::Cat { file, size, name, quiet } => crate::cat::run(&file, size, name.as_deref(), quiet),
-        Command::Exit { code, signal } => crate::cat::exit(code, signal),
-        Command::Container { command } => crate::namespace::container(&command),
-        Command::Enter { pid, command } => crate::namespace::enter(pid, &command),
-    }
 }

@@ -19,7 +19,7 @@ pub fn run(dir: &Path, files: u64, workers: u64, checkpoint_mib: u64) -> Result<
     let prepared = start.elapsed();
     let mut children = small_files::start_workers(&data, &plan, b"pt_data_worker")?;
     let path = dir.join("checkpoint.pt");
-    children.push(child::fork(b"checkpoint", || checkpoint::write(&path, checkpoint_mib))?);
+    children.push(child::fork(b"checkpoint", || checkpoint::plain(&path, checkpoint_mib << 20))?);
     for running in children {
         running.join()?;
     }

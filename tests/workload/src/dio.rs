@@ -68,10 +68,11 @@ fn transfer(
 }
 
 /// A page-aligned buffer, as O_DIRECT wants it.
-struct Aligned(*mut u8, Layout);
+pub struct Aligned(*mut u8, Layout);
 
 impl Aligned {
-    fn new(size: usize) -> Result<Self> {
+    /// A buffer of `size` bytes, all 0.
+    pub fn new(size: usize) -> Result<Self> {
         ensure!(size > 0, "a transfer of 0 bytes");
         let layout = Layout::from_size_align(size, 4096)?;
         // SAFETY: the size is not 0.
@@ -80,6 +81,11 @@ impl Aligned {
             handle_alloc_error(layout);
         }
         Ok(Self(at, layout))
+    }
+
+    /// Where it lies, for the kernel to fill while nothing else looks.
+    pub fn address(&self) -> *mut u8 {
+        self.0
     }
 
     fn bytes(&mut self) -> &mut [u8] {

@@ -11,18 +11,34 @@ mod cat;
 mod checkpoint;
 mod child;
 mod cli;
+mod contained;
+mod counted;
 mod crowd;
 mod demo;
 mod dio;
+mod dispatch;
 mod errors;
+mod fds;
 mod forms;
+mod fuse;
+mod gate;
 mod hold;
+mod loader;
+mod mapped;
+mod metadata;
+mod mounts;
 mod names;
 mod namespace;
+mod overlay;
+mod patterns;
+mod queued;
 mod readers;
 mod rng;
+mod scratch;
+mod shared;
 mod small_files;
 mod spawn;
+mod stage;
 mod steady;
 mod sys;
 mod tally;
@@ -34,7 +50,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    match cli::run(cli::Cli::parse().command) {
+    match dispatch::run(cli::Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("iotrace-workload: {error:#}");

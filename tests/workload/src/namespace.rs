@@ -3,26 +3,28 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use anyhow::{Context, Result};
 
-use crate::{child, sys};
+use crate::{child, mounts, sys};
 
 /// Runs `command` as pid 1 of a new pid namespace, with a procfs of its own, and ends as it ends.
 pub fn container(command: &[String]) -> Result<()> {
+    std::process::exit(contain(command, || Ok(()))?)
+}
+
+/// [`container`] that returns the exit code; the child calls `before` first, in the new pid namespace but with the old
+/// procfs in sight.
+pub fn contain(command: &[String], before: impl FnOnce() -> Result<()>) -> Result<i32> {
     // SAFETY: no address is passed.
     sys::check(unsafe { libc::unshare(libc::CLONE_NEWPID | libc::CLONE_NEWNS) }).context("unshare")?;
     fork_and_exec(command, || {
-        let (none, slash, proc) = (c"none".as_ptr(), c"/".as_ptr(), c"proc".as_ptr());
-        let private = libc::MS_REC | libc::MS_PRIVATE;
-        // SAFETY: live C strings; no data.
-        unsafe {
-            sys::check(libc::mount(none, slash, std::ptr::null(), private, std::ptr::null()))
-                .context("making / private")?;
-            sys::check(libc::mount(proc, c"/proc".as_ptr(), proc, 0, std::ptr::null()))
-                .context("mounting /proc")?;
-        }
+        before()?;
+        mounts::make_private()?;
+        // Stays for the command; it goes with the namespace.
+        std::mem::forget(mounts::mount("proc", Path::new("/proc"), "proc", "").context("mounting /proc")?);
         Ok(())
     })
 }
@@ -36,7 +38,7 @@ pub fn enter(pid: i32, command: &[String]) -> Result<()> {
         // SAFETY: no address is passed.
         sys::check(unsafe { libc::setns(namespace.as_raw_fd(), 0) }).context("setns")?;
     }
-    fork_and_exec(command, || Ok(()))
+    std::process::exit(fork_and_exec(command, || Ok(()))?)
 }
 
 /// The child that signals are passed on to.
@@ -47,8 +49,9 @@ extern "C" fn pass_on(signal: libc::c_int) {
     unsafe { libc::kill(CHILD.load(Ordering::SeqCst), signal) };
 }
 
-/// Forks, runs `before` and execs `command` in the child, passes SIGINT and SIGTERM on, and ends as the child ends.
-fn fork_and_exec(command: &[String], before: impl FnOnce() -> Result<()>) -> Result<()> {
+/// Forks, runs `before` and execs `command` in the child, passes SIGINT and SIGTERM on, and returns
+/// the child's exit code, or 128 and its signal.
+fn fork_and_exec(command: &[String], before: impl FnOnce() -> Result<()>) -> Result<i32> {
     let args = command.iter().map(|arg| CString::new(arg.as_bytes())).collect::<Result<Vec<_>, _>>()?;
     let mut argv: Vec<_> = args.iter().map(|arg| arg.as_ptr()).collect();
     argv.push(std::ptr::null());
@@ -66,7 +69,5 @@ fn fork_and_exec(command: &[String], before: impl FnOnce() -> Result<()>) -> Res
         unsafe { libc::signal(signal, pass_on as *const () as usize) };
     }
     let status = child::wait(pid)?;
-    let code =
-        if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) };
-    std::process::exit(code)
+    Ok(if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) })
 }

@@ -1,6 +1,8 @@
 //! The system calls themselves, one each, without the retries and fallbacks of a library. Every function returns what
 //! the kernel returned: bytes, or a negative errno.
 
+pub mod path;
+
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -1,6 +1,6 @@
 //! What one process did, counted as its system calls return: the same words as `processes[]` of the report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -21,6 +21,8 @@ pub struct Op {
     pub forms: BTreeMap<&'static str, u64>,
     /// Successful calls by the bytes they moved.
     pub sizes: BTreeMap<u64, u64>,
+    /// Time inside the calls in nanoseconds, where the caller took it.
+    pub ns: u64,
 }
 
 impl Op {
@@ -38,6 +40,15 @@ impl Op {
         self.short += u64::from(moved > 0 && moved < asked as u64);
     }
 
+    /// Counts one call of `form` that moves no bytes and returned `ret`: a descriptor or 0, or a negative errno.
+    pub fn add_call(&mut self, form: &'static str, ret: isize) {
+        self.count += 1;
+        *self.forms.entry(form).or_default() += 1;
+        if ret < 0 {
+            *self.errors.entry(-ret as i32).or_default() += 1;
+        }
+    }
+
     /// Adds `count` calls of `form` that each moved the `size` bytes asked for.
     pub fn add_many(&mut self, form: &'static str, size: u64, count: u64) {
         self.count += count;
@@ -52,6 +63,7 @@ impl Op {
         self.bytes += other.bytes;
         self.short += other.short;
         self.eof += other.eof;
+        self.ns += other.ns;
         merge_counts(&mut self.errors, &other.errors);
         merge_counts(&mut self.forms, &other.forms);
         merge_counts(&mut self.sizes, &other.sizes);
@@ -63,10 +75,15 @@ impl Op {
         let forms: Map<String, Value> =
             self.forms.iter().map(|(&form, &n)| (form.into(), n.into())).collect();
         let sizes: Vec<[u64; 2]> = self.sizes.iter().map(|(&size, &n)| [size, n]).collect();
-        json!({
+        let mut value = json!({
             "count": self.count, "bytes": self.bytes, "errors": errors, "error_count": self.errors.values().sum::<u64>(),
             "short": self.short, "eof": self.eof, "forms": forms, "sizes": sizes,
-        })
+        });
+        // Absent where nobody took the time, which 0 would not say.
+        if self.ns > 0 {
+            value["self_ns"] = self.ns.into();
+        }
+        value
     }
 }
 
@@ -86,6 +103,10 @@ pub struct Tally {
     pub read: Op,
     /// Writes likewise.
     pub write: Op,
+    /// Calls that move no bytes, by op: `open stat getdents rename unlink fsync close truncate`.
+    pub meta: BTreeMap<&'static str, Op>,
+    /// Calls that this kernel or architecture lacks.
+    pub unsupported: BTreeSet<&'static str>,
     /// By kind: `pipe socket char pseudo`.
     pub apart: BTreeMap<&'static str, Apart>,
     /// Sizes of the distinct regular files read or written, as they are at the end.
@@ -111,6 +132,10 @@ impl Tally {
     pub fn merge(&mut self, other: &Self) {
         self.read.merge(&other.read);
         self.write.merge(&other.write);
+        for (&op, theirs) in &other.meta {
+            self.meta.entry(op).or_default().merge(theirs);
+        }
+        self.unsupported.extend(&other.unsupported);
         for (&kind, theirs) in &other.apart {
             let mine = self.apart.entry(kind).or_default();
             mine.reads = (mine.reads.0 + theirs.reads.0, mine.reads.1 + theirs.reads.1);
@@ -132,11 +157,16 @@ impl Tally {
             })
             .collect();
         let sizes = &self.file_sizes;
+        let ops: Map<String, Value> = [("read", &self.read), ("write", &self.write)]
+            .into_iter()
+            .chain(self.meta.iter().map(|(&op, calls)| (op, calls)))
+            .map(|(op, calls)| (op.to_owned(), calls.json()))
+            .collect();
         let mut value = json!({
             "pid": std::process::id(),
             "ppid": std::os::unix::process::parent_id(),
             "comm": crate::child::name(),
-            "ops": {"read": self.read.json(), "write": self.write.json()},
+            "ops": ops,
             "apart": apart,
             "file_size": {
                 "count": sizes.len(), "sum": sizes.iter().sum::<u64>(),
@@ -144,6 +174,9 @@ impl Tally {
             },
         });
         if let Some(object) = value.as_object_mut() {
+            if !self.unsupported.is_empty() {
+                object.insert("unsupported".into(), json!(self.unsupported));
+            }
             object.extend(self.extra.clone());
         }
         value
@@ -160,6 +193,14 @@ fn merge_counts<K: Ord + Copy>(mine: &mut BTreeMap<K, u64>, theirs: &BTreeMap<K,
 pub fn errno_name(errno: i32) -> String {
     match errno {
         libc::EBADF => "EBADF".into(),
+        libc::ENOENT => "ENOENT".into(),
+        libc::EEXIST => "EEXIST".into(),
+        libc::ENOTDIR => "ENOTDIR".into(),
+        libc::ENOTTY => "ENOTTY".into(),
+        libc::ENOSYS => "ENOSYS".into(),
+        libc::EPERM => "EPERM".into(),
+        libc::EACCES => "EACCES".into(),
+        libc::EROFS => "EROFS".into(),
         libc::EAGAIN => "EAGAIN".into(),
         libc::EFAULT => "EFAULT".into(),
         libc::EINTR => "EINTR".into(),

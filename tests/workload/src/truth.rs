@@ -5,6 +5,8 @@ use std::io::Write;
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use crate::contained;
+
 /// Prints the truth of `workload` as one line, in one write: the processes it planted, and `extra` keys beside them.
 pub fn print(workload: &str, processes: &[Value], extra: Value) -> Result<()> {
     let mut line = json!({
@@ -13,6 +15,9 @@ pub fn print(workload: &str, processes: &[Value], extra: Value) -> Result<()> {
         "static": cfg!(target_feature = "crt-static"),
         "processes": processes,
     });
+    if let (Some(object), Ok(around)) = (line.as_object_mut(), std::env::var(contained::AROUND)) {
+        object.insert("contained".into(), serde_json::from_str(&around)?);
+    }
     if let (Some(object), Value::Object(extra)) = (line.as_object_mut(), extra) {
         object.extend(extra);
     }

@@ -9,8 +9,9 @@ use serde::{Serialize, Serializer};
 use serde_json::ser::Formatter;
 
 use shape::{
-    Apart, BlockInfo, ByOp, ContainerInfo, Counts, Detail, DeviceInfo, DeviceName, Dist, Filter, OpInfo, Ops,
-    Others, OverheadInfo, ProbeInfo, ProcessInfo, ProgramInfo, Report, Targets, Tool, TraceInfo,
+    Apart, BlockInfo, ByOp, ContainerInfo, Counts, Detail, DeviceInfo, DeviceName, Dist, FileUseInfo,
+    FilesInfo, Filter, MetaInfo, OpInfo, Ops, Others, OverheadInfo, ProbeInfo, ProcessInfo, ProgramInfo,
+    Report, Targets, Tool, TraceInfo,
 };
 
 use super::errno;
@@ -21,6 +22,7 @@ use crate::model::{
     Trace,
 };
 
+mod files;
 mod shape;
 
 /// Changes when a field changes its meaning or goes; new fields leave it alone.
@@ -86,6 +88,10 @@ impl OpInfo {
             errors: op.errors.iter().map(|(&errno, &count)| (errno::name(errno), count)).collect(),
             short: op.short,
             eof: op.eof,
+            waited: op.waited,
+            wait_ns: op.wait_ns,
+            waited_bytes: op.waited_bytes,
+            cached_bytes: op.cached_bytes,
             forms: op.forms.iter().copied().collect(),
             latency: Dist::of(&op.latency_ns),
             size: Dist::of_sizes(&op.size_bytes),
@@ -183,7 +189,12 @@ impl<'a> Names<'a> {
             kernel_thread: p.kernel_thread,
             container: p.container.as_deref().map(ContainerInfo::of),
             storage_ns: rank::storage_ns(p),
-            ops: Ops { read: OpInfo::of(&p.read), write: OpInfo::of(&p.write) },
+            ops: Ops {
+                read: OpInfo::of(&p.read),
+                write: OpInfo::of(&p.write),
+                others: p.meta.iter().map(|(op, stats)| (*op, MetaInfo::of(stats))).collect(),
+            },
+            files: p.files.as_deref().map(FileUseInfo::of),
             apart: p.apart.iter().map(|(kind, stats)| (*kind, Apart::of(stats))).collect(),
             block: ByOp::of(&rank::by_op(&p.block)),
             block_detail: self.details(&p.block),
@@ -226,6 +237,7 @@ impl<'a> Report<'a> {
                 block_detail: names.details(&trace.others),
             },
             processes: Processes { trace, names },
+            files: FilesInfo::of(&trace.files),
             devices: trace.devices.iter().map(DeviceInfo::of).collect(),
             block: counts(trace),
             lost: &trace.lost,

@@ -16,6 +16,7 @@ pub struct Report<'a> {
     pub probes: Vec<ProbeInfo<'a>>,
     pub processes: Processes<'a>,
     pub others: Others<'a>,
+    pub files: FilesInfo<'a>,
     pub devices: Vec<DeviceInfo<'a>>,
     pub block: Counts,
     pub lost: &'a BTreeMap<&'static str, u64>,
@@ -75,6 +76,7 @@ pub struct ProcessInfo<'a> {
     pub container: Option<ContainerInfo<'a>>,
     pub storage_ns: u64,
     pub ops: Ops,
+    pub files: Option<FileUseInfo>,
     pub apart: BTreeMap<&'static str, Apart>,
     pub block: ByOp,
     pub block_detail: Vec<Detail<'a>>,
@@ -94,6 +96,162 @@ pub struct ContainerInfo<'a> {
 pub struct Ops {
     pub read: OpInfo,
     pub write: OpInfo,
+    #[serde(flatten)]
+    pub others: BTreeMap<&'static str, MetaInfo>,
+}
+
+#[derive(Serialize)]
+pub struct MetaInfo {
+    pub count: u64,
+    pub error_count: u64,
+    pub errors: BTreeMap<Cow<'static, str>, u64>,
+    pub forms: BTreeMap<&'static str, u64>,
+    pub waited: u64,
+    pub wait_ns: u64,
+    pub cached_bytes: u64,
+    pub latency: Dist,
+}
+
+#[derive(Serialize)]
+pub struct FileUseInfo {
+    pub files: u64,
+    pub opens: u64,
+    pub whole_file: u64,
+    #[serde(flatten)]
+    pub totals: TotalsInfo,
+}
+
+#[derive(Serialize)]
+pub struct TotalsInfo {
+    pub reads: u64,
+    pub read_bytes: u64,
+    pub read_ns: u64,
+    pub read_wait_ns: u64,
+    pub waited_reads: u64,
+    pub waited_bytes: u64,
+    pub sequential_reads: u64,
+    pub strided_reads: u64,
+    pub random_reads: u64,
+    pub tiny_reads: u64,
+    pub writes: u64,
+    pub written_bytes: u64,
+    pub write_ns: u64,
+    pub write_wait_ns: u64,
+    pub tiny_writes: u64,
+    pub open_ns: u64,
+    pub open_wait_ns: u64,
+    pub syncs: u64,
+    pub sync_ns: u64,
+    pub faults: u64,
+    pub fault_wait_ns: u64,
+    pub cached_bytes: u64,
+    pub wait_ns: u64,
+}
+
+#[derive(Serialize)]
+pub struct FilesInfo<'a> {
+    pub distinct: u64,
+    pub sessions: SessionsInfo,
+    pub size_classes: Vec<ClassInfo>,
+    pub top: Vec<FileInfo>,
+    pub folders: Vec<FolderInfo>,
+    pub folder_count: u64,
+    pub extensions: Vec<ExtensionInfo>,
+    pub file_systems: Vec<FileSystemInfo<'a>>,
+    pub checkpoints: Vec<CheckpointInfo<'a>>,
+    pub failures: Vec<FailureInfo>,
+    pub records_lost: u64,
+}
+
+#[derive(Serialize)]
+pub struct SessionsInfo {
+    pub opened: u64,
+    pub closed: u64,
+    pub open_before: u64,
+    pub open_at_end: u64,
+    pub whole_file: u64,
+}
+
+#[derive(Serialize)]
+pub struct ClassInfo {
+    pub low: u64,
+    pub high: Option<u64>,
+    pub files: u64,
+    pub opens: u64,
+    #[serde(flatten)]
+    pub totals: TotalsInfo,
+}
+
+#[derive(Serialize)]
+pub struct FileInfo {
+    pub path: String,
+    pub deleted: bool,
+    pub major: u32,
+    pub minor: u32,
+    pub ino: u64,
+    pub size: u64,
+    pub opens: u64,
+    pub reads: u64,
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+    pub wait_ns: u64,
+    pub pid: u32,
+}
+
+#[derive(Serialize)]
+pub struct FolderInfo {
+    pub path: String,
+    pub files: u64,
+    pub opens: u64,
+    #[serde(flatten)]
+    pub totals: TotalsInfo,
+}
+
+#[derive(Serialize)]
+pub struct ExtensionInfo {
+    pub extension: String,
+    pub files: u64,
+    pub opens: u64,
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+    pub wait_ns: u64,
+}
+
+#[derive(Serialize)]
+pub struct FileSystemInfo<'a> {
+    pub mount_point: String,
+    pub fs_type: &'a str,
+    pub backing: &'static str,
+    pub source: String,
+    pub major: u32,
+    pub minor: u32,
+    pub files: u64,
+    pub opens: u64,
+    #[serde(flatten)]
+    pub totals: TotalsInfo,
+}
+
+#[derive(Serialize)]
+pub struct CheckpointInfo<'a> {
+    pub path: String,
+    pub temporary: Option<String>,
+    pub rules: &'a [&'static str],
+    pub pid: u32,
+    pub bytes: u64,
+    pub writes: u64,
+    pub syncs: u64,
+    pub duration_ns: u64,
+    pub stall_ns: u64,
+    pub began_ns: u64,
+}
+
+#[derive(Serialize)]
+pub struct FailureInfo {
+    pub pid: u32,
+    pub op: &'static str,
+    pub errno: Cow<'static, str>,
+    pub count: u64,
+    pub path: String,
 }
 
 #[derive(Serialize)]
@@ -104,6 +262,10 @@ pub struct OpInfo {
     pub errors: BTreeMap<Cow<'static, str>, u64>,
     pub short: u64,
     pub eof: u64,
+    pub waited: u64,
+    pub wait_ns: u64,
+    pub waited_bytes: u64,
+    pub cached_bytes: u64,
     pub forms: BTreeMap<&'static str, u64>,
     pub latency: Dist,
     pub size: Dist,
