@@ -129,6 +129,9 @@ pub struct CommonArgs {
     /// Count only these operations
     #[arg(long = "op", value_enum, value_delimiter = ',', value_name = "OP")]
     pub ops: Vec<Op>,
+    /// Trace block requests alone: nothing is attached to system calls, and reads and writes are not counted
+    #[arg(long)]
+    pub block_only: bool,
     /// Processes shown in detail in the text report
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub top: usize,

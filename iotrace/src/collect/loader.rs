@@ -30,7 +30,11 @@ use crate::{
         layout,
     },
     model::Probe,
-    probes::{attach, kernel::Kernel, plan},
+    probes::{
+        attach,
+        kernel::Kernel,
+        plan::{self, Metric},
+    },
 };
 
 /// Kernel memory for thread slots is bounded at both ends.
@@ -106,8 +110,13 @@ pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError
         }
     }
     let metrics = plan::metrics();
-    let probes: Vec<_> =
-        metrics.iter().map(|metric| attach::attach_metric(&mut ebpf, metric, &kernel, &btf)).collect();
+    let probes: Vec<_> = metrics
+        .iter()
+        .map(|metric| match selection.block_only && !metric.serves_block() {
+            true => Probe::left_out(metric.name),
+            false => attach::attach_metric(&mut ebpf, metric, &kernel, &btf),
+        })
+        .collect();
     drop(btf);
     give_back_memory();
     // Mapped twice in a row and counted as resident at once, so not while the kernel's types are in memory.
@@ -115,10 +124,15 @@ pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError
     Ok(Loaded { ebpf, maps, events, pids, probes, disks, attach_time: began.elapsed() })
 }
 
-/// The first required metric that could not be attached.
+/// The first metric without which there is nothing to trace, and which could not be attached. Where only block requests are
+/// traced, those are.
 pub fn refuse_without_required(probes: &[Probe]) -> Result<(), StartError> {
-    for metric in plan::metrics().iter().filter(|metric| metric.required) {
-        if let Some(probe) = probes.iter().find(|p| p.metric == metric.name && p.variant.is_none()) {
+    const OF_BLOCK_ONLY: [&str; 2] = ["block owner", "block phases"];
+    let block_only = probes.iter().any(Probe::is_left_out);
+    let required = |metric: &Metric| metric.required || block_only && OF_BLOCK_ONLY.contains(&metric.name);
+    for metric in plan::metrics().iter().filter(|metric| required(metric)) {
+        let missing = |p: &&Probe| p.metric == metric.name && p.variant.is_none() && !p.is_left_out();
+        if let Some(probe) = probes.iter().find(missing) {
             return Err(StartError::Metric { metric: probe.metric.clone(), reason: probe.reason.clone() });
         }
     }
@@ -132,7 +146,9 @@ fn open(
     in_flight: u32,
 ) -> Result<Ebpf, StartError> {
     let forms = layout::form_by_syscall();
-    let slots = if selection.targets.all {
+    let slots = if selection.block_only {
+        1 // no map can be empty
+    } else if selection.targets.all {
         procfs::task_count().unwrap_or(0).saturating_mul(2).clamp(THREAD_SLOTS.0, THREAD_SLOTS.1)
     } else {
         THREAD_SLOTS.0

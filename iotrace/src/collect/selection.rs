@@ -34,6 +34,8 @@ pub struct Selection {
     pub comms: Vec<[u8; 16]>,
     /// Ops, empty: all.
     pub ops: Vec<Op>,
+    /// Block requests and the process tree alone.
+    pub block_only: bool,
     /// Ways to attach that are not tried.
     pub without: Vec<AttachKind>,
     /// Filters as given.

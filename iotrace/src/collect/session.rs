@@ -81,8 +81,8 @@ pub struct Session {
 pub struct Progress {
     /// Since the probes were attached.
     pub elapsed: Duration,
-    /// Reads and writes of storage.
-    pub ops: u64,
+    /// Reads and writes of storage; `None` when they are left out.
+    pub ops: Option<u64>,
     /// Block requests completed.
     pub requests: u64,
     /// Losses of every cause.
@@ -295,7 +295,7 @@ impl Session {
         let tally = self.loaded.maps.counters();
         Progress {
             elapsed: self.began.elapsed(),
-            ops: tally.ops,
+            ops: (!self.selection.block_only).then_some(tally.ops),
             requests: tally.block_completed,
             lost: totals::losses(&tally, self.undecoded, 0).values().sum(),
         }
@@ -332,10 +332,14 @@ impl Session {
             self.processes.add_errors(key.process, key.op, key.errno as i32, count);
         }
         let tally = self.loaded.maps.counters();
-        let mut notes = vec![
+        let not_covered = if self.selection.block_only {
+            "Nothing was attached to system calls: what the page cache serves, and the time of a call, are not in this \
+             report."
+        } else {
             "Not covered: io_uring, AIO and mmap (page faults), and the time spent in fsync, open, stat and their kin; the \
-             block requests of all of them are counted.".to_owned(),
-        ];
+             block requests of all of them are counted."
+        };
+        let mut notes = vec![not_covered.to_owned()];
         if let Some(oldest) = in_progress.iter().min() {
             let since = Duration::from_nanos(clock::monotonic_ns().saturating_sub(*oldest));
             notes.push(format!(

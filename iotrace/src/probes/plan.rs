@@ -14,6 +14,13 @@ pub struct Metric {
     pub variants: Vec<Variant>,
 }
 
+impl Metric {
+    /// Whether it is of block requests, or says whose they are: what `--block-only` keeps.
+    pub fn serves_block(&self) -> bool {
+        self.needs.contains(&Need::Block) || self.name == PROCESS_TREE
+    }
+}
+
 /// One way: programs that only make sense together, in the order they are attached.
 pub struct Variant {
     /// Name in reports.
@@ -61,9 +68,11 @@ pub fn metrics() -> Vec<Metric> {
     vec![process_tree(), block_owner(), block_phases(), block_merges(), read_write()]
 }
 
+const PROCESS_TREE: &str = "process tree";
+
 fn process_tree() -> Metric {
     Metric {
-        name: "process tree",
+        name: PROCESS_TREE,
         needs: &[Need::Processes],
         required: true,
         variants: vec![variant(
