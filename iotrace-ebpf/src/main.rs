@@ -9,6 +9,7 @@
 mod block;
 mod file;
 mod iter;
+mod log;
 mod maps;
 mod mem;
 mod process;

@@ -13,6 +13,7 @@ use iotrace_common::{
 };
 
 use crate::{
+    log::debug_line,
     maps::{
         CGROUPS, FREE_SLOTS, OWNER_CACHE, RUN_STATE, TARGETS, THREAD_CACHE, THREAD_SLOTS, THREADS, tally,
     },
@@ -118,6 +119,7 @@ fn find_slot(pid_tgid: u64) -> u64 {
         let _ = FREE_SLOTS.push(slot, 0);
         return NOT_A_TARGET;
     }
+    debug_line!("thread {} of process {} has slot {}", tid, (pid_tgid >> 32) as u32, slot);
     slot as u64
 }
 
@@ -154,6 +156,7 @@ pub fn current_process(tgid: u32, register: bool) -> u64 {
             }
         }
     }
+    debug_line!("process {} is a target: first seen here", tgid);
     announce(iotrace_common::event::PROCESS_SEEN, key, 0);
     key
 }

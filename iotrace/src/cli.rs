@@ -151,7 +151,7 @@ pub struct CommonArgs {
     /// No progress line and no remarks on standard error
     #[arg(short, long)]
     pub quiet: bool,
-    /// Show more (-v: each program's refusal, -vv: the verifier's words too)
+    /// Show more (-v: each program's refusal, -vv: the verifier's words and what the kernel programs have to say, too)
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub verbose: u8,
 }

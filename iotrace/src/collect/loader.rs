@@ -17,6 +17,7 @@ use iotrace_common::{
 
 use super::{
     error::StartError,
+    kernel_log::{self, KernelLog},
     maps::{self, Maps, named},
     pids::{self, Pids},
     procfs,
@@ -55,6 +56,8 @@ pub struct Loaded {
     pub maps: Maps,
     /// Rare facts; `None` once the last was read.
     pub events: Option<RingBuf<MapData>>,
+    /// Debug lines of the programs, under `-vv`.
+    pub log: Option<KernelLog>,
     /// Pids here and in the initial namespace.
     pub pids: Pids,
     /// What was attached how.
@@ -80,6 +83,7 @@ pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError
     if !selection.cgroups.is_empty() {
         watch_cgroups(&mut ebpf, selection);
     }
+    let log = KernelLog::open(&mut ebpf);
     let mut maps = Maps::take(&mut ebpf)?;
     for slot in 0..maps.free_slots.capacity() {
         maps.free_slots.push(slot, 0).map_err(named("FREE_SLOTS"))?;
@@ -121,7 +125,7 @@ pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError
     give_back_memory();
     // Mapped twice in a row and counted as resident at once, so not while the kernel's types are in memory.
     let events = Some(maps::take(&mut ebpf, "EVENTS")?);
-    Ok(Loaded { ebpf, maps, events, pids, probes, disks, attach_time: began.elapsed() })
+    Ok(Loaded { ebpf, maps, events, log, pids, probes, disks, attach_time: began.elapsed() })
 }
 
 /// The first metric without which there is nothing to trace, and which could not be attached. Where only block requests are
@@ -154,11 +158,14 @@ fn open(
         THREAD_SLOTS.0
     };
     let sets = if selection.targets.all { BLOCK_SETS.1 } else { BLOCK_SETS.0 };
+    let (log_level, log_bytes) = kernel_log::level_and_size();
     EbpfLoader::new()
         .verifier_log_level(VerifierLogLevel::STATS | VerifierLogLevel::DEBUG)
         .override_global("OFFSETS", offsets, true)
         .override_global("CONFIG", config, true)
         .override_global("FORM_BY_SYSCALL", &forms, true)
+        .override_global(aya_log::LEVEL, &log_level, true)
+        .map_max_entries("AYA_LOGS", log_bytes)
         .map_max_entries("THREAD_SLOTS", slots)
         .map_max_entries("FREE_SLOTS", slots)
         .map_max_entries("BLOCK_STATS", sets)

@@ -4,6 +4,7 @@ pub mod clock;
 pub mod cost;
 pub mod error;
 pub mod events;
+pub mod kernel_log;
 pub mod loader;
 pub mod maps;
 pub mod pids;

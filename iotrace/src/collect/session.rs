@@ -197,6 +197,9 @@ impl Session {
 
     /// Returns the number of records.
     fn drain(&mut self) -> usize {
+        if let Some(log) = &mut self.loaded.log {
+            log.flush();
+        }
         let mut records = 0;
         let next =
             |ring: &mut Option<RingBuf<MapData>>| ring.as_mut()?.next().map(|record| events::decode(&record));
