@@ -28,7 +28,7 @@ use crate::{
     kernel::{
         btf,
         devices::{self, Disk},
-        layout,
+        layout, lockdown,
     },
     model::Probe,
     probes::{
@@ -106,6 +106,9 @@ pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError
         match pids.to_host(pid) {
             Some(tgid) => maps.targets.insert(tgid, Target::default(), 0).map_err(named("TARGETS"))?,
             // One of the user's own, not a descendant that ended meanwhile.
+            None if selection.targets.pids.contains(&pid) && lockdown::hides_memory() => {
+                return Err(StartError::LockedDown);
+            }
             None if selection.targets.pids.contains(&pid) => {
                 let reason = pids.refusal().unwrap_or("it is not among the kernel's processes").to_owned();
                 return Err(StartError::NoTranslation { pid, reason });
@@ -137,6 +140,9 @@ pub fn refuse_without_required(probes: &[Probe]) -> Result<(), StartError> {
     for metric in plan::metrics().iter().filter(|metric| required(metric)) {
         let missing = |p: &&Probe| p.metric == metric.name && p.variant.is_none() && !p.is_left_out();
         if let Some(probe) = probes.iter().find(missing) {
+            if lockdown::hides_memory() {
+                return Err(StartError::LockedDown);
+            }
             return Err(StartError::Metric { metric: probe.metric.clone(), reason: probe.reason.clone() });
         }
     }
