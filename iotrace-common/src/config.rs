@@ -99,6 +99,16 @@ pub struct Offsets {
     pub folio_order: u32,
     /// `task_struct.__state`, `state` before 5.14
     pub task_state: u32,
+    /// `io_kiocb.opcode`
+    pub uring_opcode: u32,
+    /// `io_kiocb.flags`
+    pub uring_flags: u32,
+    /// `io_kiocb.cqe.fd`
+    pub uring_fd: u32,
+    /// `io_kiocb.file`
+    pub uring_file: u32,
+    /// `io_uring_cqe.res`
+    pub cqe_res: u32,
     /// `super_block.s_dev`
     pub sb_dev: u32,
     /// `super_block.s_magic`
@@ -184,6 +194,8 @@ pub struct Config {
     pub recover_starts: u32,
     /// PG_head: bit of a page's flags that marks the first page of a large folio.
     pub page_head_bit: u32,
+    /// Arguments of the tracepoint `io_uring_complete`.
+    pub uring_complete_args: u32,
     /// RQF_FLUSH_SEQ, a bit of `request.rq_flags`.
     pub flush_sequence_flag: u32,
     /// Command names traced, NUL-padded.
@@ -208,6 +220,7 @@ impl Config {
         merge_arg: 0,
         in_flight_mask: 0,
         recover_starts: 0,
+        uring_complete_args: 0,
         page_head_bit: 0,
         flush_sequence_flag: 0,
         comms: [[0; 16]; COMM_FILTERS],
@@ -230,6 +243,6 @@ pub struct RunState {
 }
 
 const _: () = assert!(size_of::<Offsets>() == 4 * OFFSET_COUNT);
-const _: () = assert!(size_of::<Config>() == 68 + 16 * COMM_FILTERS);
+const _: () = assert!(size_of::<Config>() == 72 + 16 * COMM_FILTERS);
 
 crate::pod!(Offsets, Config, RunState);

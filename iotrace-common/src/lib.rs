@@ -3,6 +3,7 @@
 //! Everything here is plain old data with a fixed layout: no `bool`, `usize` or `Option` crosses the boundary.
 #![no_std]
 
+pub mod async_io;
 pub mod block;
 pub mod config;
 pub mod event;

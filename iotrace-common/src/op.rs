@@ -23,6 +23,21 @@ pub const OP_TRUNCATE: u32 = 9;
 /// A page fault on a mapped file that the page-cache lookup of the fault path served (`filemap_fault`).
 pub const OP_MMAP_FAULT: u32 = 10;
 
+/// Reads that complete later: their set of latencies. Counted among reads; not in [`OP_NAMES`].
+pub const OP_ASYNC_READ: u32 = 11;
+/// Writes likewise.
+pub const OP_ASYNC_WRITE: u32 = 12;
+/// Their sizes, in place of latencies.
+pub const OP_ASYNC_READ_SIZE: u32 = 13;
+/// See [`OP_ASYNC_READ_SIZE`].
+pub const OP_ASYNC_WRITE_SIZE: u32 = 14;
+
+/// Number of sets a process can have: operations, and the four above.
+pub const SETS: usize = 15;
+
+/// Calls that are no operation by themselves.
+pub const OP_NONE: u32 = u32::MAX;
+
 /// Number of operations.
 pub const OPS: usize = 11;
 
@@ -80,10 +95,6 @@ forms! {
         Sendfile "sendfile",
         Splice "splice",
         CopyFileRange "copy_file_range",
-        UringRead "io_uring read",
-        UringWrite "io_uring write",
-        AioRead "aio read",
-        AioWrite "aio write",
     }
     OP_OPEN {
         Open "open",
@@ -122,6 +133,8 @@ forms! {
         Syncfs "syncfs",
         Sync "sync",
         Msync "msync",
+        UringFsync "io_uring fsync",
+        AioFsync "aio fsync",
     }
     OP_CLOSE {
         Close "close",
@@ -135,6 +148,11 @@ forms! {
     OP_MMAP_FAULT {
         Fault "fault",
     }
+    OP_NONE {
+        IoSubmit "io_submit",
+        IoGetevents "io_getevents",
+        IoPgetevents "io_pgetevents",
+    }
 }
 
 /// Number of forms, "none" included.
@@ -145,6 +163,9 @@ pub const DATA_FORMS: usize = Form::Open as usize;
 
 /// Most forms that one of the other operations has.
 pub const META_FORMS: usize = 8;
+
+/// Forms of [`OP_ASYNC_READ`] and [`OP_ASYNC_WRITE`].
+pub const ASYNC_FORMS: [&str; 2] = ["io_uring", "aio"];
 
 /// First form of an operation that moves no data.
 pub const fn first_form(op: u32) -> usize {

@@ -55,6 +55,8 @@ tally! {
     lost_block_sets,
     /// Lost: no room for a request in flight.
     lost_in_flight,
+    /// Lost: no room for an asynchronous transfer, or more in one call than are followed.
+    lost_async,
     /// Lost: no free set of an operation's statistics; the call was not counted.
     lost_op_sets,
     /// Lost: the map of errnos is full.

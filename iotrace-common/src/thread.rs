@@ -4,7 +4,7 @@
 use crate::{
     file::{FileSlot, SessionRecord, WAYS},
     hist::BUCKETS,
-    op::{DATA_FORMS, META_FORMS, OPS},
+    op::{DATA_FORMS, META_FORMS, SETS},
 };
 
 /// What a descriptor stands for.
@@ -166,7 +166,7 @@ pub struct ThreadSlot {
     /// Their places in `files`.
     pub ways: [u32; 2],
     /// Place in `OP_STATS` plus one, by operation; 0: not known yet.
-    pub sets: [u32; OPS],
+    pub sets: [u32; SETS],
     /// Padding.
     pub _pad: u32,
     /// The descriptor looked up last.
@@ -193,7 +193,7 @@ pub struct ErrnoKey {
     pub errno: u32,
 }
 
-const _: () = assert!(OPS % 2 == 1, "the padding of ThreadSlot");
+const _: () = assert!(SETS % 2 == 1, "the padding of ThreadSlot");
 const _: () = assert!(size_of::<OpSlot>() == (14 + DATA_FORMS + 2 * BUCKETS) * 8);
 
 crate::pod!(ThreadSlot, ErrnoKey, OpSet, OpKey);

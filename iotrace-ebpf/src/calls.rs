@@ -17,6 +17,7 @@ use iotrace_common::{
 };
 
 use crate::{
+    async_io,
     mem::{bounded, config, load, offset},
     meta, rw,
     target::{counting, current_slot, current_task, slot_of_call, task_field},
@@ -189,6 +190,9 @@ twins! {
     truncate_enter truncate_exit Truncate;
     ftruncate_enter ftruncate_exit Ftruncate;
     fallocate_enter fallocate_exit Fallocate;
+    io_submit_enter io_submit_exit IoSubmit;
+    io_getevents_enter io_getevents_exit IoGetevents;
+    io_pgetevents_enter io_pgetevents_exit IoPgetevents;
 }
 
 #[inline(always)]
@@ -201,6 +205,16 @@ fn enter(form: u8, argument: impl Fn(usize) -> u64) {
         return;
     }
     crate::fault::finish(slot);
+    if form >= Form::IoSubmit as u8 {
+        slot.form = form as u32;
+        slot.argument = argument(1);
+        if form == Form::IoSubmit as u8 {
+            async_io::io_submit(slot, argument(1), argument(2));
+        } else {
+            slot.argument = argument(3);
+        }
+        return;
+    }
     slot.wait_ns = 0;
     slot.cached_bytes = 0;
     if (form as usize) < DATA_FORMS {
@@ -222,6 +236,12 @@ fn exit(returned: i64) {
         return; // begun before the trace, or not selected
     }
     slot.form = 0;
+    if form >= Form::IoSubmit as usize {
+        if form != Form::IoSubmit as usize {
+            async_io::io_getevents(slot, slot.argument, returned);
+        }
+        return;
+    }
     let latency_ns = now() - slot.enter_ns;
     if form < DATA_FORMS {
         rw::exit(slot, form, latency_ns, returned);

@@ -74,21 +74,27 @@ fn see<const TYPED: bool>(slot: &mut ThreadSlot, file: u64, with_position: bool)
 /// Fills in a place for the file of `slot.seen`.
 #[inline(always)]
 pub fn describe(place: &mut FileSlot, seen: Seen) {
-    let mode: u16 = probe(seen.inode, offset!(inode_mode)).unwrap_or(0);
     place.file = seen.file;
     place.inode = seen.inode;
     place.ino = seen.ino;
+    place.size = size_now(seen.inode, 0);
+    (place.kind, place.dev) = kind_and_device(seen.inode);
+}
+
+/// What an inode is, and the device of its file system, or that it stands for.
+#[inline(always)]
+pub fn kind_and_device(inode: u64) -> (u32, u32) {
+    let mode: u16 = probe(inode, offset!(inode_mode)).unwrap_or(0);
     let mut dev = 0;
     let kind = match mode & S_IFMT {
         S_IFREG => {
-            let sb: u64 = probe(seen.inode, offset!(inode_sb)).unwrap_or(0);
+            let sb: u64 = probe(inode, offset!(inode_sb)).unwrap_or(0);
             dev = probe(sb, offset!(sb_dev)).unwrap_or(0);
-            place.size = size_now(seen.inode, 0);
             if stores_data(probe(sb, offset!(sb_magic)).unwrap_or(0)) { Kind::Regular } else { Kind::Pseudo }
         }
         S_IFBLK => {
             // The device it stands for, not the file system its node lies on.
-            dev = probe(seen.inode, offset!(inode_rdev)).unwrap_or(0);
+            dev = probe(inode, offset!(inode_rdev)).unwrap_or(0);
             Kind::BlockDevice
         }
         S_IFIFO => Kind::Pipe,
@@ -96,8 +102,7 @@ pub fn describe(place: &mut FileSlot, seen: Seen) {
         S_IFCHR => Kind::Char,
         _ => Kind::Other,
     };
-    place.dev = dev;
-    place.kind = kind as u32;
+    (kind as u32, dev)
 }
 
 /// File systems whose regular files are kernel interfaces (numbers: include/uapi/linux/magic.h).

@@ -6,6 +6,7 @@
 #![feature(asm_experimental_arch)]
 #![expect(unstable_features, reason = "BPF inline assembly")]
 
+mod async_io;
 mod block;
 mod calls;
 mod fault;

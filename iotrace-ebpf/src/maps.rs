@@ -5,6 +5,7 @@ use aya_ebpf::{
     maps::{Array, CgroupArray, HashMap, LruHashMap, PerCpuArray, Queue, RingBuf},
 };
 use iotrace_common::{
+    async_io::{AsyncKey, AsyncOp},
     block::{BlockKey, BlockSlot, DeviceLayout, InFlight, QUEUE_IDS, QueueEntry},
     config::RunState,
     file::{CLASSES, FolderKey, LostClass, Session, SessionKey},
@@ -57,6 +58,9 @@ pub static FREE_OP_SETS: Queue<u32> = Queue::with_max_entries(4096, 0);
 /// What threads put down of open files.
 #[map]
 pub static SESSIONS: HashMap<SessionKey, Session> = HashMap::with_max_entries(32_768, 0);
+/// Asynchronous transfers in flight.
+#[map]
+pub static ASYNC: HashMap<AsyncKey, AsyncOp> = HashMap::with_max_entries(32_768, 0);
 /// Folders already told of.
 #[map]
 pub static FOLDERS_SEEN: LruHashMap<FolderKey, u32> = LruHashMap::with_max_entries(65_536, 0);

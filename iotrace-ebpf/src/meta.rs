@@ -9,7 +9,7 @@ use iotrace_common::{
     file::{PATH_BYTES, PathRecord},
     op::{
         FORM_OPS, Form, META_FORMS, OP_CLOSE, OP_FSYNC, OP_GETDENTS, OP_MMAP_FAULT, OP_OPEN, OP_RENAME,
-        OP_STAT, OP_TRUNCATE, OP_UNLINK, OPS, first_form,
+        OP_STAT, OP_TRUNCATE, OP_UNLINK, SETS, first_form,
     },
     thread::{Kind, NO_WAY, OpKey, OpSet, ThreadSlot},
 };
@@ -134,7 +134,7 @@ pub fn exit(slot: &mut ThreadSlot, form: usize, latency_ns: u64, returned: i64) 
 /// Adds one call to the process's set of an operation.
 #[inline(always)]
 pub fn count(slot: &mut ThreadSlot, op: u32, form: u32, latency_ns: u64, wait_ns: u64, failed: bool) {
-    let index = bounded::<{ OPS as u64 }>(op.into());
+    let index = bounded::<{ SETS as u64 }>(op.into());
     let known = slot.sets[index];
     let place = if known != 0 {
         known

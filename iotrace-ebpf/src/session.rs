@@ -7,12 +7,14 @@
 
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
 use iotrace_common::{
+    async_io::AsyncOp,
     config::ABSENT,
     event::{FOLDER, NAME, SESSION},
     file::{
         CLASSES, CLOSED, DELETED, FileSlot, FileTotals, FolderKey, FolderRecord, NAME_BYTES, NAME_HEAD,
         NameRecord, OPENED, PARTIAL, SESSION_BYTES, Session, SessionKey, TOTALS, WAYS, class_of,
     },
+    op::{OP_READ, OP_WRITE},
     thread::{Kind, NO_WAY, Seen, ThreadSlot},
 };
 
@@ -196,6 +198,58 @@ unsafe fn add_totals(to: *mut FileTotals, from: *const FileTotals) {
             }
         }
     }
+}
+
+/// Adds an asynchronous transfer to the session of its file.
+#[inline(always)]
+pub fn add_transfer(transfer: &AsyncOp, latency_ns: u64, bytes: u64) {
+    let key = SessionKey { process: transfer.process, file: transfer.file };
+    if SESSIONS.get_ptr_mut(key).is_none() {
+        insert_transfer(&key, transfer);
+    }
+    let Some(session) = SESSIONS.get_ptr_mut(key) else {
+        tally!(lost_async);
+        return;
+    };
+    // SAFETY: a map value, shared: counters are added to atomically.
+    unsafe {
+        if (*session).ino != transfer.ino || (*session).dev != transfer.dev {
+            return;
+        }
+        let totals = &raw mut (*session).totals;
+        (*session).last_ns = transfer.start_ns + latency_ns;
+        if transfer.op == OP_READ {
+            atomic_add(&raw mut (*totals).reads, 1);
+            atomic_add(&raw mut (*totals).read_bytes, bytes);
+            atomic_add(&raw mut (*totals).read_ns, latency_ns);
+        } else if transfer.op == OP_WRITE {
+            atomic_add(&raw mut (*totals).writes, 1);
+            atomic_add(&raw mut (*totals).written_bytes, bytes);
+            atomic_add(&raw mut (*totals).write_ns, latency_ns);
+        } else {
+            atomic_add(&raw mut (*totals).syncs, 1);
+            atomic_add(&raw mut (*totals).sync_ns, latency_ns);
+        }
+    }
+}
+
+/// An entry for a file that asynchronous transfers alone have used. Out of line for the sake of the stack.
+#[inline(never)]
+fn insert_transfer(key: &SessionKey, transfer: &AsyncOp) -> u32 {
+    let mut session = core::mem::MaybeUninit::<Session>::uninit();
+    let words = session.as_mut_ptr().cast::<u64>();
+    for word in 0..size_of::<Session>() / 8 {
+        // SAFETY: within the value. Volatile, or the compiler makes it a memset.
+        unsafe { core::ptr::write_volatile(words.add(word), 0) };
+    }
+    // SAFETY: every word was written.
+    let session = unsafe { session.assume_init_mut() };
+    session.ino = transfer.ino;
+    session.dev = transfer.dev;
+    session.first_ns = transfer.start_ns;
+    session.flags = PARTIAL;
+    let _ = SESSIONS.insert(key, &*session, 1);
+    0
 }
 
 /// The file of `slot.seen` is about to be closed; `last` when this was the only reference.

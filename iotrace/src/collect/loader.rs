@@ -219,6 +219,7 @@ fn config(selection: &Selection, kernel: &Kernel) -> Config {
         requeue_arg: request("block_rq_requeue"),
         merge_arg: request("block_rq_merge"),
         page_head_bit: kernel.page_head_bit,
+        uring_complete_args: kernel.tracepoints.get("io_uring_complete").copied().unwrap_or(0),
         recover_starts: kernel.preempts_programs.into(),
         flush_sequence_flag: kernel.flush_sequence_flag,
         ..Config::OFF

@@ -7,7 +7,10 @@ use std::{
 };
 
 use iotrace_common::{
-    op::{DATA_FORMS, FORM_NAMES, FORM_OPS, FORMS, OP_NAMES, OP_READ, OP_WRITE, first_form},
+    op::{
+        ASYNC_FORMS, DATA_FORMS, FORM_NAMES, FORM_OPS, FORMS, OP_ASYNC_READ, OP_ASYNC_READ_SIZE,
+        OP_ASYNC_WRITE_SIZE, OP_NAMES, OP_READ, OP_WRITE, first_form,
+    },
     process::tgid_of,
     thread::{KIND_NAMES, Kind, OpSet, OpSlot, ThreadSlot},
 };
@@ -116,8 +119,31 @@ impl Processes {
         *errors.entry(errno).or_default() += count;
     }
 
+    /// Adds latencies, or sizes, of asynchronous transfers to reads and writes.
+    fn add_async(&mut self, set: &OpSet) {
+        let process = self.entry(set.key.process);
+        let op = match set.key.op {
+            OP_ASYNC_READ | OP_ASYNC_READ_SIZE => &mut process.read,
+            _ => &mut process.write,
+        };
+        let values = totals::histogram(&set.latency);
+        if matches!(set.key.op, OP_ASYNC_READ_SIZE | OP_ASYNC_WRITE_SIZE) {
+            op.bytes += values.sum;
+            op.size_bytes.merge(&values);
+            return;
+        }
+        op.count += values.count;
+        op.latency_ns.merge(&values);
+        for (form, calls) in ASYNC_FORMS.into_iter().zip(set.forms).filter(|(_, calls)| *calls > 0) {
+            *named(&mut op.forms, form) += calls;
+        }
+    }
+
     /// Adds an operation's statistics.
     pub fn add_op(&mut self, set: &OpSet) {
+        if set.key.op >= OP_ASYNC_READ {
+            return self.add_async(set);
+        }
         let Some(name) = OP_NAMES.get(set.key.op as usize) else { return };
         let stats = named(&mut self.entry(set.key.process).meta, name);
         let latency = totals::histogram(&set.latency);

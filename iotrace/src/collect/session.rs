@@ -380,7 +380,7 @@ impl Session {
             "Nothing was attached to system calls: what the page cache serves, and the time of a call, are not in this \
              report."
         } else {
-            "Not covered: io_uring and AIO as reads and writes; their block requests are counted."
+            "AIO (io_submit) completes, for this report, when its event is fetched by io_getevents."
         };
         let mut notes = vec![not_covered.to_owned()];
         if let Some(oldest) = in_progress.iter().min() {

@@ -97,6 +97,7 @@ pub fn losses(tally: &Tally, undecoded: u64, missed_runs: u64) -> BTreeMap<&'sta
         ("processes", tally.lost_target_map),
         ("process_and_file_records", tally.lost_ring + undecoded),
         ("block_requests", tally.lost_block_sets + tally.lost_in_flight),
+        ("asynchronous_transfers", tally.lost_async),
         ("calls_without_set", tally.lost_op_sets),
         ("errno_counts", tally.lost_errnos),
         ("unreadable_descriptors", tally.lost_reads),

@@ -64,6 +64,11 @@ pub fn offsets(btf: &Btf) -> Offsets {
             .iter()
             .find_map(|m| btf.offset_of("task_struct", m))
             .unwrap_or(ABSENT),
+        uring_opcode: at("io_kiocb", "opcode"),
+        uring_flags: at("io_kiocb", "flags"),
+        uring_fd: at("io_kiocb", "cqe.fd"),
+        uring_file: at("io_kiocb", "file"),
+        cqe_res: at("io_uring_cqe", "res"),
         sb_dev: at("super_block", "s_dev"),
         sb_magic: at("super_block", "s_magic"),
         rq_q: at("request", "q"),
@@ -96,6 +101,7 @@ pub fn missing(offsets: &Offsets, metric: Need) -> Vec<&'static str> {
             inode_size inode_rdev sb_dev sb_magic)
         }
         Need::Waits => absent!(task_pid task_state),
+        Need::Uring => absent!(uring_opcode uring_flags uring_fd uring_file cqe_res),
         Need::Faults => absent!(fault_vma vma_file file_inode inode_ino),
         Need::FaultMapping => absent!(mapping_host inode_ino),
         Need::Sessions => {
@@ -126,6 +132,8 @@ pub enum Need {
     Processes,
     /// When a thread leaves its CPU.
     Waits,
+    /// Requests of io_uring.
+    Uring,
     /// The file behind a page fault.
     Faults,
     /// The same where only its mapping is at hand.
@@ -172,6 +180,9 @@ const COMMON_CALLS: &[Call] = &[
     (Form::Truncate, libc::SYS_truncate, "truncate"),
     (Form::Ftruncate, libc::SYS_ftruncate, "ftruncate"),
     (Form::Fallocate, libc::SYS_fallocate, "fallocate"),
+    (Form::IoSubmit, libc::SYS_io_submit, "io_submit"),
+    (Form::IoGetevents, libc::SYS_io_getevents, "io_getevents"),
+    (Form::IoPgetevents, 333 - 41 * (cfg!(target_arch = "aarch64") as i64), "io_pgetevents"),
 ];
 
 /// Those that newer architectures do without.

@@ -84,6 +84,7 @@ pub fn metrics() -> Vec<Metric> {
         waits(),
         page_cache(),
         faults(),
+        uring(),
         file_calls(),
     ]
 }
@@ -234,6 +235,19 @@ fn faults() -> Metric {
     }
 }
 
+fn uring() -> Metric {
+    let with = |submit| vec![tp("io_uring_complete"), tp(submit)];
+    Metric {
+        name: "io_uring",
+        needs: &[Need::Files, Need::Uring, Need::Processes],
+        required: false,
+        variants: vec![
+            variant("tp_btf io_uring_submit_req/complete", with("io_uring_submit_req")),
+            variant("tp_btf io_uring_submit_sqe/complete", with("io_uring_submit_sqe")),
+        ],
+    }
+}
+
 fn page_cache() -> Metric {
     Metric {
         name: "page cache",
@@ -292,6 +306,9 @@ fn twins(form: Form) -> (&'static str, &'static str) {
         Truncate "truncate_enter" "truncate_exit";
         Ftruncate "ftruncate_enter" "ftruncate_exit";
         Fallocate "fallocate_enter" "fallocate_exit";
+        IoSubmit "io_submit_enter" "io_submit_exit";
+        IoGetevents "io_getevents_enter" "io_getevents_exit";
+        IoPgetevents "io_pgetevents_enter" "io_pgetevents_exit";
         Open "open_enter" "open_exit";
         Creat "creat_enter" "creat_exit";
         Stat "stat_enter" "stat_exit";
