@@ -16,6 +16,7 @@ use iotrace_common::block::{
 };
 
 use crate::{
+    log::debug_line,
     maps::{
         BLOCK_SETS, BLOCK_STATS, DEVICES, FREE_SETS, IN_FLIGHT, IN_FLIGHT_OVERFLOW, LAST_SET, QUEUES, tally,
     },
@@ -278,6 +279,9 @@ fn end_unseen(in_flight: *mut InFlight) {
         }
     }
     tally!(block_ended_unseen);
+    // SAFETY: as above.
+    let bytes = unsafe { (*in_flight).bytes };
+    debug_line!("a request of {} bytes ended unseen", bytes);
     leave(in_flight);
 }
 

@@ -11,6 +11,7 @@ mod calls;
 mod fault;
 mod file;
 mod iter;
+mod log;
 mod maps;
 mod mem;
 mod meta;

@@ -107,15 +107,22 @@ pub fn add_at(tally: *mut Tally, offset: usize, value: u64) {
     crate::mem::atomic_add(tally.cast::<u8>().wrapping_add(offset).cast::<u64>(), value);
 }
 
-/// Adds to a field of this CPU's [`Tally`]. Atomic, because newer kernels may preempt a program.
+/// Adds to a field of this CPU's [`Tally`]. Atomic, because newer kernels may preempt a program. A loss is also worth a
+/// debug line.
 macro_rules! tally {
     ($field:ident) => {
         $crate::maps::tally!($field, 1)
     };
-    ($field:ident, $value:expr) => {
+    ($field:ident, $value:expr) => {{
         if let Some(tally) = $crate::maps::TALLY.get_ptr_mut(0) {
             $crate::maps::add_at(tally, core::mem::offset_of!(iotrace_common::tally::Tally, $field), $value);
         }
-    };
+        const LOSS: Option<$crate::log::Loss> = $crate::log::loss(stringify!($field));
+        if let Some(name) = &LOSS
+            && $crate::log::enabled()
+        {
+            $crate::log::write_loss(name, line!());
+        }
+    }};
 }
 pub(crate) use tally;

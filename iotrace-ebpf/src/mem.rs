@@ -78,15 +78,15 @@ pub fn atomic_add(counter: *mut u64, value: u64) {
     unsafe { asm!("lock *(u64 *)({0} + 0) += {1}", in(reg) counter, in(reg) value) }
 }
 
-/// `index` if it is below `LIMIT`, else 0, in a way every verifier can follow. The compiler proves some bounds by itself and
-/// drops the comparison, or compares a 32-bit copy, which 5.10 does not carry over to the register used: so it must not
-/// know where the index comes from.
+/// `index`, which is below `LIMIT`, in a way every verifier can follow. The compiler proves some bounds by itself and drops the
+/// check, or compares a 32-bit copy, which 5.10 does not carry over to the register used; and where 5.10 knows a range that
+/// a comparison contradicts, it goes on with nonsense instead of seeing that the branch is dead. So bits are cut off first,
+/// where the compiler cannot see it.
 #[inline(always)]
 pub fn bounded<const LIMIT: u64>(mut index: u64) -> usize {
-    // SAFETY: changes nothing. An instruction all the same: without one, two lines of the source would have the same
-    // address, which the kernel refuses.
-    unsafe { asm!("{0} = {0}", inout(reg) index) };
-    if index < LIMIT { index as usize } else { 0 }
+    // SAFETY: changes a register.
+    unsafe { asm!("{0} &= {1}", inout(reg) index, const LIMIT.next_power_of_two() - 1) };
+    if LIMIT.is_power_of_two() || index < LIMIT { index as usize } else { 0 }
 }
 
 /// The bucket of a value, as an index the verifier accepts.

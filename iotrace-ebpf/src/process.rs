@@ -13,6 +13,7 @@ use iotrace_common::{
 };
 
 use crate::{
+    log::debug_line,
     maps::{EVENTS, NO_WAKEUP, TARGETS, THREAD_SLOTS, THREADS, tally},
     mem::{config, load, offset, probe},
     target::{bump_generation, current_task, task_field},
@@ -87,6 +88,7 @@ fn fork(parent: u64, child: u64) {
         tally!(lost_target_map);
         return;
     }
+    debug_line!("process {} becomes a target: forked by {}", child_tgid, parent_tgid);
     let Some(mut record) = EVENTS.reserve::<ProcessSeen>(0) else {
         tally!(lost_ring);
         return;

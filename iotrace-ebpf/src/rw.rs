@@ -11,7 +11,7 @@ use crate::{
     file::{iovec_bytes, look},
     maps::{DEVICE_FILTER, ERRNOS, TALLY, tally},
     mem::{atomic_add, bounded, bounded_bucket, config},
-    session::way_of,
+    session::{place, way_of},
 };
 
 const READ: usize = OP_READ as usize;
@@ -69,7 +69,7 @@ fn side(slot: &mut ThreadSlot, fd: Option<u32>, op: u32, taken: u32) -> (u32, u3
         return (Kind::Other as u32, NO_WAY, UNKNOWN_POSITION);
     }
     let way = way_of(slot, taken);
-    let place = &slot.files[bounded::<{ iotrace_common::file::WAYS as u64 }>(way.into())];
+    let place = place(slot, way);
     let kind = place.kind;
     if kind > Kind::BlockDevice as u32 {
         return (kind, way, UNKNOWN_POSITION);
@@ -118,9 +118,7 @@ fn finish(slot: &mut ThreadSlot, side: usize, form: usize, latency_ns: u64, retu
     if way == NO_WAY {
         return;
     }
-    // SAFETY: in bounds.
-    let file =
-        unsafe { slot.files.get_unchecked_mut(bounded::<{ iotrace_common::file::WAYS as u64 }>(way.into())) };
+    let file = place(slot, way);
     file.dirty = 1;
     file.last_ns = end_ns;
     file.totals.cached_bytes += cached_bytes;

@@ -13,6 +13,7 @@ use iotrace_common::{
 };
 
 use crate::{
+    log::debug_line,
     maps::{
         CGROUPS, FREE_SLOTS, OWNER_CACHE, RUN_STATE, TARGETS, THREAD_CACHE, THREAD_MARK_COUNT, THREAD_MARKS,
         THREAD_SLOTS, THREADS, tally,
@@ -120,6 +121,7 @@ fn find_slot(pid_tgid: u64) -> u64 {
         return NOT_A_TARGET;
     }
     mark(tid);
+    debug_line!("thread {} of process {} has slot {}", tid, (pid_tgid >> 32) as u32, slot);
     slot as u64
 }
 
@@ -156,6 +158,7 @@ pub fn current_process(tgid: u32, register: bool) -> u64 {
             }
         }
     }
+    debug_line!("process {} is a target: first seen here", tgid);
     announce(iotrace_common::event::PROCESS_SEEN, key, 0);
     key
 }

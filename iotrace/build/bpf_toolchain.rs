@@ -70,7 +70,9 @@ fn probe(name: &str) -> Result<BpfToolchain, String> {
     } else if rustlib.join("src/rust/library/core").is_dir() {
         Core::FromSource
     } else {
-        return Err("a nightly without the rust-src component".into());
+        return Err(format!(
+            "a nightly without the rust-src component: `rustup component add rust-src --toolchain {name}`"
+        ));
     };
     Ok(BpfToolchain { name: name.into(), core })
 }

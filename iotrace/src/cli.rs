@@ -143,6 +143,9 @@ pub struct CommonArgs {
     /// Count only I/O on this file, or on files below this folder, as the traced process names them; may be repeated
     #[arg(long = "path", value_name = "PREFIX")]
     pub paths: Vec<PathBuf>,
+    /// Trace block requests alone: nothing is attached to system calls, and reads and writes are not counted
+    #[arg(long)]
+    pub block_only: bool,
     /// Processes shown in detail in the text report
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub top: usize,
@@ -162,7 +165,7 @@ pub struct CommonArgs {
     /// No progress line and no remarks on standard error
     #[arg(short, long)]
     pub quiet: bool,
-    /// Show more (-v: each program's refusal, -vv: the verifier's words too)
+    /// Show more (-v: each program's refusal, -vv: the verifier's words and what the kernel programs have to say, too)
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub verbose: u8,
 }

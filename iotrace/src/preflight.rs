@@ -8,7 +8,7 @@ use crate::{
     cli::AttachKind,
     collect::{error::PRIVILEGE_HELP, loader, procfs, selection::Selection, session::kernel_and_host},
     commands::{attach::explained, wrapped},
-    kernel::btf,
+    kernel::{btf, lockdown},
     model::{Probe, Targets},
 };
 
@@ -27,7 +27,7 @@ pub struct Preflight {
     pub capabilities: Vec<Capability>,
     /// Kernel types: where, or why not.
     pub btf: Finding,
-    /// Kernel lockdown mode; `none` when the kernel has no lockdown.
+    /// Kernel lockdown mode; `not shown` when it is not to be had, as on a kernel without lockdown.
     pub lockdown: String,
     /// tracefs is mounted. (Where iotrace needs it and it is not, it mounts it for itself alone, for a moment.)
     pub tracefs_mounted: bool,
@@ -114,7 +114,7 @@ pub fn look(without: &[AttachKind]) -> Preflight {
             .map(|(bit, name, why)| Capability { name, held: held >> bit & 1 == 1, why })
             .collect(),
         btf,
-        lockdown: lockdown(),
+        lockdown: lockdown::mode().unwrap_or_else(|| "not shown".into()),
         tracefs_mounted: crate::probes::tracefs::mounted(),
         initial_pid_namespace: procfs::in_initial_pid_namespace(),
         metrics,
@@ -126,13 +126,6 @@ fn effective_capabilities() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
-}
-
-/// The bracketed mode of `[none] integrity confidentiality`.
-fn lockdown() -> String {
-    let text = fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
-    let mode = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-    mode.map_or("not shown", |(mode, _)| mode).to_owned()
 }
 
 /// Under the third column of the text.
@@ -150,7 +143,7 @@ impl Preflight {
             line(if capability.held { "ok" } else { "no" }, capability.name, capability.why);
         }
         line(if self.btf.ok { "ok" } else { "no" }, "kernel types", &self.btf.detail);
-        line("", "lockdown", &self.lockdown);
+        line(if self.lockdown == lockdown::CONFIDENTIALITY { "no" } else { "" }, "lockdown", &self.lockdown);
         line("", "tracefs", if self.tracefs_mounted { "mounted" } else { "not mounted (not needed)" });
         let namespace =
             if self.initial_pid_namespace { "initial" } else { "nested: pids given are this namespace's" };

@@ -15,9 +15,11 @@ mod schema;
 mod traces;
 
 /// Every trace by the name of its files.
-fn all_traces() -> [(&'static str, Trace); 4] {
+fn all_traces() -> [(&'static str, Trace); 6] {
     [
         ("loader", traces::loader()),
+        ("block-only", traces::block_only()),
+        ("block-only-idle", traces::block_only_idle()),
         ("empty", traces::empty()),
         ("lossy", traces::lossy()),
         ("system", traces::system()),
@@ -136,7 +138,7 @@ fn colour_changes_nothing_but_colour() {
 
 #[test]
 fn processes_come_by_storage_time_then_pid() {
-    for (name, trace) in all_traces() {
+    for (name, trace) in all_traces().into_iter().filter(|(_, trace)| !trace.block_only()) {
         let report = json(&trace);
         let order: Vec<_> = report["processes"]
             .as_array()
@@ -146,6 +148,19 @@ fn processes_come_by_storage_time_then_pid() {
             .collect();
         assert!(order.is_sorted(), "{name}");
     }
+}
+
+#[test]
+fn where_only_block_requests_were_traced_theirs_is_the_time() {
+    let report = json(&traces::block_only());
+    let time = |p: &Value| -> u64 {
+        let ops = ["read", "write", "flush", "discard"].map(|op| p["block"][op]["total"]["sum"].as_u64());
+        ops.into_iter().flatten().sum()
+    };
+    let times: Vec<_> = report["processes"].as_array().expect("processes").iter().map(time).collect();
+    assert!(times.is_sorted_by(|a, b| a >= b) && times[0] > 0, "{times:?}");
+    let of_reads = report["probes"].as_array().expect("probes").iter().find(|p| p["metric"] == "read/write");
+    assert!(of_reads.is_some_and(|p| p["variant"].is_null() && p["reason"] == "left out by --block-only"));
 }
 
 #[test]

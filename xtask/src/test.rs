@@ -13,7 +13,7 @@ use crate::{
     paths,
     process::{cargo, is_root, transcript},
     setup::{self, Need},
-    vm::{self, Boot, Guest, SERIES},
+    vm::{self, Boot, Guest, Lockdown, SERIES},
 };
 
 /// Arguments of `cargo xtask test`.
@@ -93,15 +93,24 @@ fn kernel_lints() -> Command {
     clippy
 }
 
-/// The whole matrix, and one kernel without BTF.
+/// The whole matrix, one kernel without BTF, and one that is locked down, in both modes.
 fn machines() -> Result<Tally> {
     let start = Instant::now();
     let guest = Guest::build()?;
     println!("{:<20} {:6.1} s", "programs for VMs", start.elapsed().as_secs_f64());
-    let boot =
-        |series, no_btf| Boot { series, no_btf, timeout: Duration::from_secs(900), filter: Vec::new() };
-    let mut boots: Vec<Boot> = SERIES.iter().map(|series| boot(series.name, false)).collect();
-    boots.push(boot("6.1", true));
+    let boot = |series| Boot {
+        series,
+        no_btf: false,
+        lockdown: None,
+        timeout: Duration::from_secs(900),
+        filter: Vec::new(),
+    };
+    let mut boots: Vec<Boot> = SERIES.iter().map(|series| boot(series.name)).collect();
+    boots.push(Boot { no_btf: true, ..boot("6.1") });
+    // What a locked kernel forbids decides alone; the whole of the tests has run on it unlocked.
+    for mode in [Lockdown::Integrity, Lockdown::Confidentiality] {
+        boots.push(Boot { lockdown: Some(mode), filter: vec!["locked_down".into()], ..boot("6.12") });
+    }
     Ok(vm::matrix(&boots, &guest, 2, false))
 }
 

@@ -46,6 +46,14 @@ pub enum StartError {
         /// Why.
         reason: String,
     },
+    /// Nobody may read the kernel's memory.
+    #[error(
+        "this kernel is locked down (lockdown=confidentiality): it refuses every program the helper bpf_probe_read_kernel, \
+         by which iotrace reads what calls and processes are about\n\
+         No privilege changes that, nor can it be lowered while the kernel runs: boot it with `lockdown=integrity`, under \
+         which iotrace works, or without `lockdown=` on its command line, or trace on another machine"
+    )]
+    LockedDown,
     /// No such process.
     #[error("no process {0} here (pids are those of the pid namespace iotrace runs in; see `ps -e`)")]
     NoSuchPid(u32),

@@ -17,6 +17,7 @@ use iotrace_common::{
 
 use super::{
     error::StartError,
+    kernel_log::{self, KernelLog},
     maps::{self, Maps, named},
     pids::{self, Pids},
     procfs,
@@ -27,10 +28,14 @@ use crate::{
     kernel::{
         btf,
         devices::{self, Disk},
-        layout,
+        layout, lockdown,
     },
     model::Probe,
-    probes::{attach, kernel::Kernel, plan},
+    probes::{
+        attach,
+        kernel::Kernel,
+        plan::{self, Metric},
+    },
 };
 
 /// Kernel memory for thread slots is bounded at both ends.
@@ -53,6 +58,8 @@ pub struct Loaded {
     pub maps: Maps,
     /// Rare facts; `None` once the last was read.
     pub events: Option<RingBuf<MapData>>,
+    /// Debug lines of the programs, under `-vv`.
+    pub log: Option<KernelLog>,
     /// Pids here and in the initial namespace.
     pub pids: Pids,
     /// What was attached how.
@@ -78,6 +85,7 @@ pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError
     if !selection.cgroups.is_empty() {
         watch_cgroups(&mut ebpf, selection);
     }
+    let log = KernelLog::open(&mut ebpf);
     let mut maps = Maps::take(&mut ebpf)?;
     for slot in 0..maps.free_slots.capacity() {
         maps.free_slots.push(slot, 0).map_err(named("FREE_SLOTS"))?;
@@ -103,6 +111,9 @@ pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError
         match pids.to_host(pid) {
             Some(tgid) => maps.targets.insert(tgid, Target::default(), 0).map_err(named("TARGETS"))?,
             // One of the user's own, not a descendant that ended meanwhile.
+            None if selection.targets.pids.contains(&pid) && lockdown::hides_memory() => {
+                return Err(StartError::LockedDown);
+            }
             None if selection.targets.pids.contains(&pid) => {
                 let reason = pids.refusal().unwrap_or("it is not among the kernel's processes").to_owned();
                 return Err(StartError::NoTranslation { pid, reason });
@@ -111,19 +122,32 @@ pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError
         }
     }
     let metrics = plan::metrics();
-    let probes: Vec<_> =
-        metrics.iter().map(|metric| attach::attach_metric(&mut ebpf, metric, &kernel, &btf)).collect();
+    let probes: Vec<_> = metrics
+        .iter()
+        .map(|metric| match selection.block_only && !metric.serves_block() {
+            true => Probe::left_out(metric.name),
+            false => attach::attach_metric(&mut ebpf, metric, &kernel, &btf),
+        })
+        .collect();
     drop(btf);
     give_back_memory();
     // Mapped twice in a row and counted as resident at once, so not while the kernel's types are in memory.
     let events = Some(maps::take(&mut ebpf, "EVENTS")?);
-    Ok(Loaded { ebpf, maps, events, pids, probes, disks, attach_time: began.elapsed() })
+    Ok(Loaded { ebpf, maps, events, log, pids, probes, disks, attach_time: began.elapsed() })
 }
 
-/// The first required metric that could not be attached.
+/// The first metric without which there is nothing to trace, and which could not be attached. Where only block requests are
+/// traced, those are.
 pub fn refuse_without_required(probes: &[Probe]) -> Result<(), StartError> {
-    for metric in plan::metrics().iter().filter(|metric| metric.required) {
-        if let Some(probe) = probes.iter().find(|p| p.metric == metric.name && p.variant.is_none()) {
+    const OF_BLOCK_ONLY: [&str; 2] = ["block owner", "block phases"];
+    let block_only = probes.iter().any(Probe::is_left_out);
+    let required = |metric: &Metric| metric.required || block_only && OF_BLOCK_ONLY.contains(&metric.name);
+    for metric in plan::metrics().iter().filter(|metric| required(metric)) {
+        let missing = |p: &&Probe| p.metric == metric.name && p.variant.is_none() && !p.is_left_out();
+        if let Some(probe) = probes.iter().find(missing) {
+            if lockdown::hides_memory() {
+                return Err(StartError::LockedDown);
+            }
             return Err(StartError::Metric { metric: probe.metric.clone(), reason: probe.reason.clone() });
         }
     }
@@ -137,18 +161,23 @@ fn open(
     in_flight: u32,
 ) -> Result<Ebpf, StartError> {
     let forms = layout::form_by_syscall();
-    let slots = if selection.targets.all {
+    let slots = if selection.block_only {
+        1 // no map can be empty
+    } else if selection.targets.all {
         procfs::task_count().unwrap_or(0).saturating_mul(2).clamp(THREAD_SLOTS.0, THREAD_SLOTS.1)
     } else {
         THREAD_SLOTS.0
     };
     let op_sets = if selection.targets.all { OP_SETS.1 } else { OP_SETS.0 };
     let sets = if selection.targets.all { BLOCK_SETS.1 } else { BLOCK_SETS.0 };
+    let (log_level, log_bytes) = kernel_log::level_and_size();
     EbpfLoader::new()
         .verifier_log_level(VerifierLogLevel::STATS | VerifierLogLevel::DEBUG)
         .override_global("OFFSETS", offsets, true)
         .override_global("CONFIG", config, true)
         .override_global("FORM_BY_SYSCALL", &forms, true)
+        .override_global(aya_log::LEVEL, &log_level, true)
+        .map_max_entries("AYA_LOGS", log_bytes)
         .map_max_entries("THREAD_SLOTS", slots)
         .map_max_entries("FREE_SLOTS", slots)
         .map_max_entries("BLOCK_STATS", sets)

@@ -8,6 +8,7 @@ pub mod error;
 pub mod events;
 pub mod file_filter;
 pub mod files;
+pub mod kernel_log;
 pub mod leftovers;
 pub mod loader;
 pub mod maps;

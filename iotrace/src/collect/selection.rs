@@ -36,6 +36,8 @@ pub struct Selection {
     pub ops: Vec<Op>,
     /// `--fstype` and `--path`.
     pub files: FileFilter,
+    /// Block requests and the process tree alone.
+    pub block_only: bool,
     /// Ways to attach that are not tried.
     pub without: Vec<AttachKind>,
     /// Filters as given.

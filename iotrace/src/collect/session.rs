@@ -93,8 +93,8 @@ pub struct Session {
 pub struct Progress {
     /// Since the probes were attached.
     pub elapsed: Duration,
-    /// Reads and writes of storage.
-    pub ops: u64,
+    /// Reads and writes of storage; `None` when they are left out.
+    pub ops: Option<u64>,
     /// Block requests completed.
     pub requests: u64,
     /// Losses of every cause.
@@ -215,6 +215,9 @@ impl Session {
 
     /// Returns the number of records.
     fn drain(&mut self) -> usize {
+        if let Some(log) = &mut self.loaded.log {
+            log.flush();
+        }
         let mut records = 0;
         let next =
             |ring: &mut Option<RingBuf<MapData>>| ring.as_mut()?.next().map(|record| events::decode(&record));
@@ -335,7 +338,7 @@ impl Session {
         let tally = self.loaded.maps.counters();
         Progress {
             elapsed: self.began.elapsed(),
-            ops: tally.ops,
+            ops: (!self.selection.block_only).then_some(tally.ops),
             requests: tally.block_completed,
             lost: totals::losses(&tally, self.undecoded, 0).values().sum(),
         }
@@ -374,9 +377,13 @@ impl Session {
         }
         let tally = self.loaded.maps.counters();
         let missed_runs = totals::lost_runs(&programs, &tally);
-        let mut notes = vec![
-            "Not covered: io_uring and AIO as reads and writes; their block requests are counted.".to_owned(),
-        ];
+        let not_covered = if self.selection.block_only {
+            "Nothing was attached to system calls: what the page cache serves, and the time of a call, are not in this \
+             report."
+        } else {
+            "Not covered: io_uring and AIO as reads and writes; their block requests are counted."
+        };
+        let mut notes = vec![not_covered.to_owned()];
         if let Some(oldest) = in_progress.iter().min() {
             let since = Duration::from_nanos(clock::monotonic_ns().saturating_sub(*oldest));
             notes.push(format!(

@@ -70,6 +70,7 @@ fn attach(args: &AttachArgs) -> anyhow::Result<()> {
     let selection = Selection {
         targets: targets.clone(),
         cgroups: cgroups.clone(),
+        block_only: common.block_only,
         without: common.without.clone(),
         ..Selection::default()
     }

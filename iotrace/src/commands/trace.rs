@@ -110,11 +110,11 @@ impl ProgressLine {
         }
         self.shown = Some(Instant::now());
         let p = session.progress();
+        let ops = p.ops.map_or(String::new(), |ops| format!(" · {ops} reads and writes"));
         let _ = write!(
             io::stderr(),
-            "\r\x1b[Ktracing {:.0} s · {} reads and writes · {} block requests · {} lost · Ctrl-C ends",
+            "\r\x1b[Ktracing {:.0} s{ops} · {} block requests · {} lost · Ctrl-C ends",
             p.elapsed.as_secs_f64(),
-            p.ops,
             p.requests,
             p.lost
         );

@@ -4,4 +4,5 @@ pub mod btf;
 pub mod devices;
 pub mod fstype;
 pub mod layout;
+pub mod lockdown;
 pub mod mountinfo;

@@ -29,6 +29,13 @@ pub struct Trace {
     pub notes: Vec<String>,
 }
 
+impl Trace {
+    /// Whether it is of block requests alone: that a process has no reads and writes says nothing then.
+    pub fn block_only(&self) -> bool {
+        self.probes.iter().any(Probe::is_left_out)
+    }
+}
+
 /// When, where and what.
 #[derive(Debug, Clone, Default)]
 pub struct Meta {
@@ -83,6 +90,21 @@ pub struct Probe {
     pub variant: Option<String>,
     /// Why better variants were passed over, or why the metric is off; empty when the first choice loaded.
     pub reason: String,
+}
+
+/// What stands as the reason of a metric that the user did not want.
+const LEFT_OUT: &str = "left out by --block-only";
+
+impl Probe {
+    /// A metric that `--block-only` leaves out.
+    pub fn left_out(metric: &str) -> Self {
+        Self { metric: metric.into(), variant: None, reason: LEFT_OUT.into() }
+    }
+
+    /// Whether the user left it out, so that its absence says nothing about the machine.
+    pub fn is_left_out(&self) -> bool {
+        self.variant.is_none() && self.reason == LEFT_OUT
+    }
 }
 
 /// One process, kept by (pid, start time), so a reused pid is another process.

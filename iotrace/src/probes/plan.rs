@@ -16,6 +16,13 @@ pub struct Metric {
     pub variants: Vec<Variant>,
 }
 
+impl Metric {
+    /// Whether it is of block requests, or says whose they are: what `--block-only` keeps.
+    pub fn serves_block(&self) -> bool {
+        self.needs.contains(&Need::Block) || self.name == PROCESS_TREE
+    }
+}
+
 /// One way: programs that only make sense together, in the order they are attached.
 pub struct Variant {
     /// Name in reports.
@@ -81,10 +88,12 @@ pub fn metrics() -> Vec<Metric> {
     ]
 }
 
+const PROCESS_TREE: &str = "process tree";
+
 fn process_tree() -> Metric {
     let once = vec![tp("sched_process_exit"), tp("sched_process_exec"), tp("sched_process_fork")];
     Metric {
-        name: "process tree",
+        name: PROCESS_TREE,
         needs: &[Need::Processes],
         required: true,
         variants: vec![

@@ -15,10 +15,17 @@ pub fn touched_storage(process: &Process) -> bool {
     process.read.count + process.write.count > 0 || process.block.iter().any(|entry| entry.stats.count > 0)
 }
 
-/// Every process, most time in storage ops first, then by pid and start.
+/// Time of the block requests of `process`, summed, in ns.
+fn block_ns(process: &Process) -> u64 {
+    process.block.iter().map(|entry| entry.stats.total_ns.sum).fold(0, u64::saturating_add)
+}
+
+/// Every process, most time in storage ops first, then by pid and start. Where only block requests were traced, it is
+/// their time.
 pub fn by_storage_time(trace: &Trace) -> Vec<&Process> {
+    let time_ns = if trace.block_only() { block_ns } else { storage_ns };
     let mut processes: Vec<_> = trace.processes.iter().collect();
-    processes.sort_by_cached_key(|p| (Reverse(storage_ns(p)), p.pid, p.start_ns));
+    processes.sort_by_cached_key(|p| (Reverse(time_ns(p)), p.pid, p.start_ns));
     processes
 }
 

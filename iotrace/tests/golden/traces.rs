@@ -266,6 +266,29 @@ pub fn loader() -> Trace {
     }
 }
 
+/// The same loader, of which only block requests were traced.
+pub fn block_only() -> Trace {
+    let mut trace = loader();
+    for probe in trace.probes.iter_mut().filter(|probe| probe.metric == "read/write") {
+        *probe = Probe::left_out("read/write");
+    }
+    for process in &mut trace.processes {
+        let Process { pid, ns_pid, ppid, kernel_thread, exited, .. } = *process;
+        let (comm, cmdline, block) =
+            (process.comm.clone(), process.cmdline.clone(), std::mem::take(&mut process.block));
+        *process =
+            Process { pid, ns_pid, ppid, comm, cmdline, exited, kernel_thread, block, ..Process::default() };
+    }
+    trace
+}
+
+/// A process that did nothing, not even block requests, which was all that was asked for.
+pub fn block_only_idle() -> Trace {
+    let mut trace = empty();
+    trace.probes = block_only().probes;
+    trace
+}
+
 /// A process that did nothing.
 pub fn empty() -> Trace {
     Trace {

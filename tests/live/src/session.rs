@@ -60,6 +60,9 @@ impl Live {
         if traces && std::env::var_os("IOTRACE_VM_NOBTF").is_some() {
             return Err("this machine hides its BTF".into());
         }
+        if traces && std::env::var("IOTRACE_VM_LOCKDOWN").as_deref() == Ok("confidentiality") {
+            return Err("this machine is locked down".into());
+        }
         if needs.contains(&Need::Vm) && vm().is_none() {
             return Err("needs a virtual machine of the matrix (IOTRACE_VM)".into());
         }

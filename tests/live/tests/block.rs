@@ -107,6 +107,53 @@ fn direct_io_on_a_loop_device_is_counted_exactly() {
 }
 
 #[test]
+fn block_requests_alone_are_counted_as_exactly_and_no_reads() {
+    let Some(live) = live!() else { return };
+    let file = live.file("backing", COUNT * SIZE);
+    let device = match Loop::over(file.as_ref()) {
+        Ok(device) => device,
+        Err(reason) => return live.skip(&reason),
+    };
+    let path = device.path.to_str().expect("UTF-8");
+    let args = ["dio", "--file", path, "--rw", "read", "--count", "1000", "--size", "65536"];
+    let (report, truth) = live.run().arg("--block-only").workload(args).outcome().clean();
+    let process = planted(&report, &truth);
+    let (count, bytes) = on_disk(&process, &device.disk, "read");
+    let unseen = report.block("in_flight_at_end") + report.skipped_runs();
+    assert!(count <= COUNT && count + unseen >= COUNT, "{count} requests, {unseen} not seen to end");
+    assert_eq!(bytes, count * SIZE);
+    assert_phases(&report, &process, "read");
+    report.assert_block_ledger();
+    // The process tree is there, too.
+    assert_eq!((process.comm(), process.num("/ppid")), ("dio", num(&truth, "/processes/0/ppid")));
+
+    let calls = |op: &str| report.sum(|_| true, &format!("/ops/{op}/count"));
+    assert_eq!((calls("read"), calls("write")), (0, 0), "reads and writes are not traced");
+    let reads = report.list("/probes").iter().find(|probe| probe["metric"] == "read/write");
+    assert!(
+        reads.is_some_and(|p| p["variant"].is_null() && text(p, "/reason").contains("--block-only")),
+        "{reads:?}"
+    );
+    let programs: Vec<_> = report.list("/overhead/programs").iter().map(|p| text(p, "/name")).collect();
+    let of_block = |name: &&str| {
+        ["block_", "sched_process_", "account_", "start_at_"].iter().any(|p| name.starts_with(p))
+    };
+    assert!(programs.iter().all(of_block), "programs besides: {programs:?}");
+}
+
+#[test]
+fn a_report_of_block_requests_alone_does_not_claim_that_there_are_no_reads() {
+    let Some(live) = live!() else { return };
+    let file = live.file("cached", 4096);
+    let outcome = live.iotrace(["run", "--block-only"]).args(["--", "cat", file.as_str()]).outcome();
+    assert_eq!(outcome.code(), Some(0), "{}", outcome.describe());
+    // `cat` prints zeroes before the report.
+    let text = outcome.stdout_text();
+    assert!(text.contains("left out") && text.contains("--block-only"), "{text}");
+    assert!(!text.contains("No storage I/O") && !text.contains("Reads and writes by process"), "{text}");
+}
+
+#[test]
 fn the_device_filter_keeps_one_disk() {
     let Some(live) = live!() else { return };
     let file = live.file("backing", 100 * SIZE);

@@ -28,3 +28,19 @@ fn requests_are_counted_where_only_their_issue_is_seen() {
     let process = report.process(num(&truth, "/processes/0/pid"));
     assert!(process.num("/block/read/count") > 0, "{}", report.0["probes"]);
 }
+
+/// With the lines of `-vv` in them, programs are longer: the verifier must accept the same ones.
+#[test]
+fn debug_lines_keep_no_program_from_loading() {
+    let Some(live) = live!() else { return };
+    let variants = |options: &[&str]| {
+        let outcome = live.iotrace(["check", "--format", "json"]).args(options).outcome();
+        assert_eq!(outcome.code(), Some(0), "{}", outcome.describe());
+        let check: serde_json::Value = serde_json::from_slice(&outcome.stdout).expect("check prints JSON");
+        let metrics = check["metrics"].as_array().expect("metrics").iter();
+        metrics.map(|metric| metric["variant"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    for without in ["kprobe", "fentry,kprobe"] {
+        assert_eq!(variants(&["-vv", "--without", without]), variants(&["--without", without]));
+    }
+}

@@ -21,9 +21,10 @@ use super::{
 };
 use crate::process::which;
 
-/// Program time a request, at most this share of biolatency's.
+/// Program time a request under `--block-only`, at most this share of biolatency's, which records nothing but block
+/// requests either.
 const PROGRAM_LIMIT: f64 = 0.6;
-/// Loss of requests a second, at most this share of biolatency's.
+/// Loss of requests a second, likewise.
 const LOSS_LIMIT: f64 = 0.6;
 /// Size of the device.
 const DISK_MIB: usize = 128;
@@ -33,17 +34,25 @@ const DEPTH: u32 = 32;
 /// How fio hands requests over.
 struct Load {
     name: &'static str,
+    /// The same where `--block-only` traces it.
+    block_only_name: &'static str,
     /// Requests that one system call hands over, and another takes back.
     batch: u32,
     rounds: (u32, u32),
-    rows: fn(Costs) -> Vec<Row>,
+    rows: fn(Rounds) -> Vec<Row>,
 }
 
 /// Two system calls a request, as fio does it when not told otherwise; and a quarter of that, where it shows what is
 /// the block layer's alone. The batches make the rate jump about, so nothing is said of that.
 const LOADS: [Load; 2] = [
-    Load { name: "block", batch: 1, rounds: (20, 4), rows: Costs::rows },
-    Load { name: "batched", batch: 8, rounds: (8, 2), rows: Costs::rows_of_batches },
+    Load { name: "block", block_only_name: "block only", batch: 1, rounds: (20, 4), rows: Rounds::rows },
+    Load {
+        name: "batched",
+        block_only_name: "batched only",
+        batch: 8,
+        rounds: (8, 2),
+        rows: Rounds::rows_of_batches,
+    },
 ];
 
 /// An fio that reads until it is dropped.
@@ -139,70 +148,98 @@ impl Turn {
         Ok(Self { pace, requests, accounts })
     }
 
-    /// Nanoseconds a request of the programs that `which` takes.
-    fn program_ns(&self, which: impl Fn(&Account) -> bool) -> f64 {
-        let ns: u64 = self.accounts.iter().filter(|account| which(account)).map(|account| account.ns).sum();
+    /// Nanoseconds a request of all programs.
+    fn program_ns(&self) -> f64 {
+        let ns: u64 = self.accounts.iter().map(|account| account.ns).sum();
         ns as f64 / self.requests as f64
+    }
+
+    /// Each program, under `load`.
+    fn programs(&self, load: &'static str) -> Vec<Program> {
+        self.accounts.iter().map(|account| account.clone().under(load, self.requests)).collect()
+    }
+}
+
+/// What all rounds say of one tracer under one load.
+#[derive(Default)]
+struct Costs {
+    /// Percent of the requests a second.
+    lost: Sample,
+    /// CPU time added to a request.
+    added_ns: Sample,
+    /// Of its programs, for a request.
+    program_ns: Sample,
+}
+
+impl Costs {
+    /// Adds a round. Against the untraced time just before and just after: a machine that grows slower through a round
+    /// wrongs nobody.
+    fn push(&mut self, turn: &Turn, before: Pace, after: Pace) {
+        self.lost.push(turn.pace.lost(before, after));
+        self.program_ns.push(turn.program_ns());
     }
 }
 
 /// What all rounds say of one load.
 #[derive(Default)]
-struct Costs {
+struct Rounds {
+    /// Requests a second, and CPU time of one.
     untraced: [Sample; 2],
-    /// iotrace's and the peer's.
-    lost: [Sample; 2],
-    added_ns: [Sample; 2],
-    /// iotrace's block_* programs; all of them; the peer's.
-    program_ns: [Sample; 3],
-    peer: &'static str,
+    /// iotrace with `--block-only`: it records what the peer records, and more of it. Limits are for this one.
+    block_only: Costs,
+    /// iotrace as it comes: reads and writes too.
+    all: Costs,
+    peer: Costs,
+    peer_name: &'static str,
 }
 
-impl Costs {
+impl Rounds {
     fn row(&self, key: &'static str, what: &'static str, of: [&Sample; 2], unit: Unit) -> Row {
         let [iotrace, peer] = of.map(Sample::clone);
-        Row {
-            key,
-            what,
-            untraced: None,
-            iotrace,
-            peer: Some((self.peer.to_owned(), peer)),
-            unit,
-            limit: None,
-        }
+        let peer = Some((self.peer_name.to_owned(), peer));
+        Row { key, what, untraced: None, iotrace, peer, unit, limit: None }
     }
 
     fn rows(self) -> Vec<Row> {
-        let [block, all, peer] = &self.program_ns;
-        let [rate, cpu] = self.untraced.clone();
-        let [our_loss, their_loss] = &self.lost;
-        let [ours, theirs] = &self.added_ns;
+        let Self { block_only, all, peer, .. } = &self;
+        let programs =
+            |key, what, of: &Costs| self.row(key, what, [&of.program_ns, &peer.program_ns], Unit::Ns);
+        let loss = |key, what, of: &Costs| Row {
+            untraced: Some((self.untraced[0].clone(), Unit::PerSecond)),
+            ..self.row(key, what, [&of.lost, &peer.lost], Unit::Percent)
+        };
+        let cpu = |key, what, of: &Costs| Row {
+            untraced: Some((self.untraced[1].clone(), Unit::Ns)),
+            ..self.row(key, what, [&of.added_ns, &peer.added_ns], Unit::Ns)
+        };
         vec![
             Row {
                 limit: Some(PROGRAM_LIMIT),
-                ..self.row("block.programs", "program time of a block request", [block, peer], Unit::Ns)
+                ..programs("block.programs", "--block-only: program time of a block request", block_only)
             },
-            self.row("block.all_programs", "the same, with fio's system calls", [all, peer], Unit::Ns),
             Row {
-                untraced: Some((rate, Unit::PerSecond)),
                 limit: Some(LOSS_LIMIT),
-                ..self.row("block.loss", "requests a second lost", [our_loss, their_loss], Unit::Percent)
+                ..loss("block.loss", "--block-only: requests a second lost", block_only)
             },
-            Row {
-                untraced: Some((cpu, Unit::Ns)),
-                ..self.row("block.cpu", "added to fio's CPU time for a request", [ours, theirs], Unit::Ns)
-            },
+            cpu("block.cpu", "--block-only: added to fio's CPU time for a request", block_only),
+            programs("block.all_programs", "with reads and writes: program time", all),
+            loss("block.all_loss", "with reads and writes: requests a second lost", all),
+            cpu("block.all_cpu", "with reads and writes: added to fio's CPU time", all),
         ]
     }
 
     fn rows_of_batches(self) -> Vec<Row> {
-        let [block, _, peer] = &self.program_ns;
-        vec![self.row(
-            "batched.programs",
-            "batched: program time of a block request",
-            [block, peer],
-            Unit::Ns,
-        )]
+        let of = |costs: &Costs| [costs.program_ns.clone(), self.peer.program_ns.clone()];
+        let ([block_only, peer], [all, _]) = (of(&self.block_only), of(&self.all));
+        vec![
+            self.row(
+                "batched.programs",
+                "--block-only, batched: program time",
+                [&block_only, &peer],
+                Unit::Ns,
+            ),
+            self.row("batched.all_programs", "with reads and writes, batched", [&all, &peer], Unit::Ns),
+        ]
     }
 }
 
@@ -211,62 +248,67 @@ pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
     let disk = Loop::new(&rig.memory, DISK_MIB)?;
     let mut found = Found::default();
     for load in &LOADS {
-        let (costs, programs) = under(load, rig, &disk, plan)?;
-        found.rows.extend((load.rows)(costs));
+        let (rounds, programs) = under(load, rig, &disk, plan)?;
+        found.rows.extend((load.rows)(rounds));
         found.programs.extend(programs);
     }
     Ok(found)
 }
 
-/// Rounds of: untraced, iotrace, untraced, biolatency, untraced.
-fn under(load: &Load, rig: &Rig, disk: &Loop, plan: &Plan) -> Result<(Costs, Vec<Program>)> {
+/// Rounds of iotrace, the same with `--block-only`, and biolatency, with untraced time before, between and after.
+fn under(load: &Load, rig: &Rig, disk: &Loop, plan: &Plan) -> Result<(Rounds, Vec<Program>)> {
     let time = Duration::from_millis(500);
     let fio = Fio::start(rig, disk, load.batch)?;
     let pid = fio.0.id();
     let pace = || Pace::take(&fio, disk, time);
-    pace()?;
-    let mut costs = Costs::default();
-    let mut programs = Vec::new();
-    let rounds = plan.rounds(load.rounds.0, load.rounds.1);
-    for round in 1..=rounds {
-        eprintln!("{}: round {round} of {rounds}", load.name);
-        let before = pace()?;
-
-        let tracer = peers::iotrace(rig, pid, Some("off"))?;
-        let ours = Turn::take(&tracer, &fio, disk, time)?;
+    let iotrace = |options: &[&str]| {
+        let tracer = peers::iotrace(rig, pid, options)?;
+        let turn = Turn::take(&tracer, &fio, disk, time)?;
         check(&tracer.stop()?.json()?, pid)?;
-        let between = pace()?;
-
+        Ok::<_, anyhow::Error>(turn)
+    };
+    pace()?;
+    let mut rounds = Rounds::default();
+    let mut programs = Vec::new();
+    let count = plan.rounds(load.rounds.0, load.rounds.1);
+    for round in 1..=count {
+        eprintln!("{}: round {round} of {count}", load.name);
+        let first = pace()?;
+        let all = iotrace(&peers::NO_STATS)?;
+        let second = pace()?;
+        let block_only = iotrace(&peers::BLOCK_ONLY)?;
+        let third = pace()?;
         let (name, tracer) = peers::block()?;
         let theirs = Turn::take(&tracer, &fio, disk, time)?;
         tracer.stop()?;
-        let after = pace()?;
-        ensure!(round == 1 || costs.peer == name, "{} ran in some rounds only", costs.peer);
-        costs.peer = name;
+        let last = pace()?;
+        ensure!(round == 1 || rounds.peer_name == name, "{} ran in some rounds only", rounds.peer_name);
+        rounds.peer_name = name;
 
-        if [before, between, after].iter().any(|pace| pace.iops == 0.0) {
+        if [first, second, third, last].iter().any(|pace| pace.iops == 0.0) {
             eprintln!("this round does not count: the load did not get to run, traced or not");
             continue;
         }
-        // Each against its own neighbours: a machine that grows slower through a round wrongs neither.
-        costs.untraced[0].push(between.iops);
-        costs.untraced[1].push(between.cpu_ns);
-        costs.lost[0].push(ours.pace.lost(before, between));
-        costs.lost[1].push(theirs.pace.lost(between, after));
-        let added_ns = [ours.pace.added_ns(before, between), theirs.pace.added_ns(between, after)];
+        rounds.untraced[0].push(second.iops.midpoint(third.iops));
+        rounds.untraced[1].push(second.cpu_ns.midpoint(third.cpu_ns));
+        let turns = [
+            (&mut rounds.all, &all, first, second),
+            (&mut rounds.block_only, &block_only, second, third),
+            (&mut rounds.peer, &theirs, third, last),
+        ];
         // A load that a tracer stopped altogether has lost all its requests, and none has a cost.
-        if added_ns.iter().all(|ns| ns.is_finite()) {
-            costs.added_ns[0].push(added_ns[0]);
-            costs.added_ns[1].push(added_ns[1]);
+        let costs_known =
+            turns.iter().all(|(_, turn, before, after)| turn.pace.added_ns(*before, *after).is_finite());
+        for (costs, turn, before, after) in turns {
+            costs.push(turn, before, after);
+            if costs_known {
+                costs.added_ns.push(turn.pace.added_ns(before, after));
+            }
         }
-        costs.program_ns[0].push(ours.program_ns(|account| account.name.starts_with("block_")));
-        costs.program_ns[1].push(ours.program_ns(|_| true));
-        costs.program_ns[2].push(theirs.program_ns(|_| true));
-        let requests = ours.requests;
-        programs = ours.accounts.into_iter().map(|account| account.under(load.name, requests)).collect();
+        programs = [all.programs(load.name), block_only.programs(load.block_only_name)].concat();
     }
-    ensure!(!costs.lost[0].values().is_empty(), "this machine is too busy: no round counts");
-    Ok((costs, programs))
+    ensure!(!rounds.peer.lost.values().is_empty(), "this machine is too busy: no round counts");
+    Ok((rounds, programs))
 }
 
 /// An iotrace that records less would be cheap: fio owns reads, and each phase and the sizes are there.

@@ -30,7 +30,7 @@ pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
     let rounds = plan.rounds(5, 3);
     for round in 1..=rounds {
         eprintln!("own: round {round} of {rounds}");
-        let tracer = peers::iotrace(rig, reader.pid(), None)?;
+        let tracer = peers::iotrace(rig, reader.pid(), &[])?;
         attach.push(millis(tracer.attach));
         reader.begin(time)?;
         let (before, start) = (proc::cpu_ns(tracer.pid())?, Instant::now());

@@ -62,15 +62,18 @@ struct Stream {
     last: Instant,
 }
 
-/// `iotrace attach` to a process. `self_stats` as its option takes it; `None` leaves the default.
-pub fn iotrace(rig: &Rig, pid: u32, self_stats: Option<&str>) -> Result<Tracer> {
+/// `iotrace attach` to a process, with further options.
+pub fn iotrace(rig: &Rig, pid: u32, options: &[&str]) -> Result<Tracer> {
     let mut command = child(&rig.iotrace);
-    command.args(["attach", "--format", "json", "-p"]).arg(pid.to_string());
-    if let Some(mode) = self_stats {
-        command.args(["--self-stats", mode]);
-    }
+    command.args(["attach", "--format", "json", "-p"]).arg(pid.to_string()).args(options);
     Tracer::start(command, "tracing")
 }
+
+/// Without run statistics of its own, which slow down what is measured.
+pub const NO_STATS: [&str; 2] = ["--self-stats", "off"];
+
+/// The same, of block requests alone.
+pub const BLOCK_ONLY: [&str; 3] = ["--self-stats", "off", "--block-only"];
 
 /// bpftrace with a histogram of pread64 by process.
 pub fn bpftrace_pread() -> Result<Tracer> {

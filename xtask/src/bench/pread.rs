@@ -100,7 +100,7 @@ pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
         eprintln!("pread: round {round} of {rounds}");
         let before = spells(&mut readers, time)?;
 
-        let tracer = peers::iotrace(rig, pid, Some("off"))?;
+        let tracer = peers::iotrace(rig, pid, &peers::NO_STATS)?;
         let with_iotrace = spells(&mut readers, time)?;
         if round == rounds {
             programs = account(&tracer, &mut readers[0], time)?;

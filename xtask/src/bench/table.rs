@@ -41,7 +41,7 @@ pub struct Row {
 }
 
 /// What the kernel accounts to one of iotrace's programs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Program {
     /// The load it ran under.
     pub load: &'static str,

@@ -44,7 +44,7 @@ pub fn boot(boot: &Boot, guest: &Guest, verbose: bool) -> Tally {
     let kernel = match kernels::ensure(boot.series) {
         Ok(kernel) => kernel,
         Err(error) => {
-            println!("vm {name:<12} skipped: {error:#}");
+            println!("vm {name:<20} skipped: {error:#}");
             return Tally::skip(format!("vm {name}: {error}"));
         }
     };
@@ -55,7 +55,7 @@ pub fn boot(boot: &Boot, guest: &Guest, verbose: bool) -> Tally {
         Ok(Outcome { log, in_time }) => match Tally::from_vm_log(&log) {
             Some(mut tally) => {
                 tally.skips.iter_mut().for_each(|skip| *skip = format!("vm {name}: {skip}"));
-                println!("vm {name:<12} {seconds:6.1} s  {tally}  ({})", kernel.package);
+                println!("vm {name:<20} {seconds:6.1} s  {tally}  ({})", kernel.package);
                 (tally, log)
             }
             None => {
@@ -64,12 +64,12 @@ pub fn boot(boot: &Boot, guest: &Guest, verbose: bool) -> Tally {
                 } else {
                     format!("ran over {:?}", boot.timeout)
                 };
-                println!("vm {name:<12} {seconds:6.1} s  {why}  ({})", kernel.package);
+                println!("vm {name:<20} {seconds:6.1} s  {why}  ({})", kernel.package);
                 (Tally::broken(), log)
             }
         },
         Err(error) => {
-            println!("vm {name:<12} {seconds:6.1} s  cannot run: {error:#}");
+            println!("vm {name:<20} {seconds:6.1} s  cannot run: {error:#}");
             (Tally::broken(), String::new())
         }
     };
@@ -108,7 +108,8 @@ fn run(boot: &Boot, guest: &Guest, kernel: &kernels::Kernel) -> Result<Outcome> 
         .arg(&kernel.vmlinuz)
         .arg("-initrd")
         .arg(&initrd);
-    qemu.args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off"]);
+    let lockdown = boot.lockdown.map_or(String::new(), |mode| format!(" lockdown={}", mode.name()));
+    qemu.arg("-append").arg(format!("console=ttyS0 quiet panic=-1 mitigations=off{lockdown}"));
     qemu.arg("-drive").arg(format!("file={},if=virtio,format=raw,cache=unsafe", disk.display()));
     qemu.stdin(Stdio::null()).stdout(File::create(&log)?).stderr(File::options().append(true).open(&log)?);
     let in_time = within(&mut qemu, boot.timeout)?;
@@ -129,6 +130,9 @@ fn plan(boot: &Boot) -> Plan {
     ];
     if boot.no_btf {
         env.push(("IOTRACE_VM_NOBTF", "1"));
+    }
+    if let Some(mode) = boot.lockdown {
+        env.push(("IOTRACE_VM_LOCKDOWN", mode.name()));
     }
     // A skipped test says why on its stdout, which libtest shows of a passed test only when asked.
     let mut args = vec!["--test-threads=1".to_owned(), "--show-output".to_owned()];

@@ -23,6 +23,10 @@ pub struct Args {
     /// Hide the kernel's BTF from the tests
     #[arg(long)]
     no_btf: bool,
+    /// Lock the kernel down: without a mode, so that programs may not read its memory
+    #[arg(long, value_enum, value_name = "MODE", num_args = 0..=1, require_equals = true,
+        default_missing_value = "confidentiality", conflicts_with = "no_btf")]
+    lockdown: Option<Lockdown>,
     /// Seconds until a VM that has not finished is stopped
     #[arg(long, default_value_t = 900)]
     timeout: u64,
@@ -37,6 +41,25 @@ pub struct Args {
     filter: Vec<String>,
 }
 
+/// Modes of kernel lockdown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Lockdown {
+    /// User space may not change the kernel.
+    Integrity,
+    /// Nor read its memory.
+    Confidentiality,
+}
+
+impl Lockdown {
+    /// As the kernel's command line has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Integrity => "integrity",
+            Self::Confidentiality => "confidentiality",
+        }
+    }
+}
+
 /// One boot of the matrix.
 #[derive(Clone, Debug)]
 pub struct Boot {
@@ -44,6 +67,8 @@ pub struct Boot {
     pub series: &'static str,
     /// Whether BTF is hidden.
     pub no_btf: bool,
+    /// How far the kernel is locked down.
+    pub lockdown: Option<Lockdown>,
     /// When to give up.
     pub timeout: Duration,
     /// Arguments of the test binaries.
@@ -53,7 +78,8 @@ pub struct Boot {
 impl Boot {
     /// Names the boot in output and files.
     pub fn name(&self) -> String {
-        format!("{}{}", self.series, if self.no_btf { "-nobtf" } else { "" })
+        let lockdown = self.lockdown.map_or(String::new(), |mode| format!("-{}", mode.name()));
+        format!("{}{}{lockdown}", self.series, if self.no_btf { "-nobtf" } else { "" })
     }
 }
 
@@ -72,6 +98,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         boots.push(Boot {
             series: series.name,
             no_btf: args.no_btf,
+            lockdown: args.lockdown,
             timeout: Duration::from_secs(args.timeout),
             filter: args.filter.clone(),
         });

@@ -18,6 +18,7 @@ pub fn write(page: &mut Page, trace: &Trace) -> io::Result<()> {
         let text = match (&probe.variant, reason.is_empty()) {
             (Some(variant), true) => visible(variant.as_bytes()),
             (Some(variant), false) => format!("{} ({reason})", visible(variant.as_bytes())),
+            (None, _) if probe.is_left_out() => reason,
             (None, _) => format!("not measured: {reason}"),
         };
         page.paragraph(Ink::Plain, 2, metric_columns + 2, &format!("{metric}  {text}"))?;

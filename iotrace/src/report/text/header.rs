@@ -39,8 +39,8 @@ pub fn write(page: &mut Page, trace: &Trace) -> io::Result<()> {
 
 fn warnings(page: &mut Page, trace: &Trace) -> io::Result<()> {
     let lost: u64 = trace.lost.values().sum();
-    let missing: Vec<_> =
-        trace.probes.iter().filter(|p| p.variant.is_none()).map(|p| visible(p.metric.as_bytes())).collect();
+    let missing = trace.probes.iter().filter(|p| p.variant.is_none() && !p.is_left_out());
+    let missing: Vec<_> = missing.map(|p| visible(p.metric.as_bytes())).collect();
     if lost > 0 {
         let causes = trace.lost.iter().filter(|&(_, &n)| n > 0);
         let causes: Vec<_> =
@@ -101,9 +101,10 @@ fn processes(trace: &Trace) -> Vec<String> {
         (false, true) => ", descendants included",
         (false, false) => ", descendants left out",
     };
+    let touching = if trace.block_only() { "made block requests" } else { "touched storage" };
     let n = units::count;
     let mut items =
-        vec![format!("{} traced{scope}", n(users.len() as u64)), format!("{} touched storage", n(touched))];
+        vec![format!("{} traced{scope}", n(users.len() as u64)), format!("{} {touching}", n(touched))];
     let threads = threads.iter().filter(|p| rank::touched_storage(p)).count() as u64;
     if threads > 0 {
         items.push(units::counted(threads, "kernel thread beside them", "kernel threads beside them"));

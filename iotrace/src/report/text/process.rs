@@ -108,6 +108,10 @@ fn distribution(table: &mut Table, name: &str, metric: &str, unit: Unit, histogr
 }
 
 fn facts(page: &mut Page, process: &Process) -> io::Result<()> {
+    let calls = process.read.count + process.write.count;
+    if calls == 0 && process.file_size.is_empty() && process.apart.is_empty() {
+        return Ok(());
+    }
     page.blank()?;
     for (name, op, is_read) in [("reads", &process.read, true), ("writes", &process.write, false)] {
         if op.count > 0 {

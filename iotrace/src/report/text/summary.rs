@@ -9,6 +9,9 @@ use super::page::{Ink, Page};
 use super::table::{Column, Table};
 use crate::model::{OpStats, Process, Trace};
 
+/// Instead of the table where only block requests were traced.
+const READS_LEFT_OUT: &str = "Reads and writes were left out (--block-only): none were counted.";
+
 /// Rows of the table unless more processes are shown in full or everything is asked for.
 const ROWS: usize = 20;
 
@@ -19,6 +22,15 @@ pub fn write(page: &mut Page, trace: &Trace) -> io::Result<()> {
     if listed.is_empty() {
         nothing(page, trace)?;
         return apart(page, trace);
+    }
+    if trace.block_only() {
+        page.blank()?;
+        return page.paragraph(
+            Ink::Plain,
+            0,
+            0,
+            &format!("{READS_LEFT_OUT} What follows are block requests."),
+        );
     }
     page.heading("Reads and writes by process")?;
     let shown = if page.verbose { listed.len() } else { page.top.max(ROWS).min(listed.len()) };
@@ -140,26 +152,31 @@ fn apart(page: &mut Page, trace: &Trace) -> io::Result<()> {
 
 fn nothing(page: &mut Page, trace: &Trace) -> io::Result<()> {
     let users = trace.processes.iter().filter(|p| !p.kernel_thread).count() as u64;
-    let unmeasured = trace.probes.iter().any(|p| p.variant.is_none());
+    let unmeasured = trace.probes.iter().any(|p| p.variant.is_none() && !p.is_left_out());
+    let block_only = trace.block_only();
+    let (one, any) = if block_only {
+        ("no request to a block device", "a request to a block device")
+    } else {
+        (
+            "no read or write call on a file and no request to a block device",
+            "a read or write call on a file or a request to a block device",
+        )
+    };
     let who = match users {
         0 => "no process was traced".to_owned(),
-        1 => "the traced process made no read or write call on a file and no request to a block device"
-            .to_owned(),
-        n => format!(
-            "none of the {} traced processes made a read or write call on a file or a request to a block device",
-            units::count(n)
-        ),
+        1 => format!("the traced process made {one}"),
+        n => format!("none of the {} traced processes made {any}", units::count(n)),
+    };
+    let duration = units::duration(trace.meta.duration_ns);
+    let verdict = if block_only {
+        format!("No block requests: in {duration} {who}. {READS_LEFT_OUT}")
+    } else {
+        format!(
+            "No storage I/O: in {duration} {who}. (A call is counted when it begins and returns within the trace.)"
+        )
     };
     page.blank()?;
-    page.paragraph(
-        Ink::Bold,
-        0,
-        0,
-        &format!(
-            "No storage I/O: in {} {who}. (A call is counted when it begins and returns within the trace.)",
-            units::duration(trace.meta.duration_ns)
-        ),
-    )?;
+    page.paragraph(Ink::Bold, 0, 0, &verdict)?;
     let filtered = if trace.meta.filters.is_empty() { "" } else { "The filters may exclude it. " };
     let hidden = if unmeasured { "Something is not measured on this machine, see Coverage. " } else { "" };
     let wider = if trace.meta.targets.all {
