@@ -116,7 +116,7 @@ fn exec(old_tid: u32) {
     let pid_tgid = unsafe { bpf_get_current_pid_tgid() };
     if old_tid != pid_tgid as u32 {
         // A thread other than the leader took over the leader's id: its slot is filed under an id that is gone.
-        retire(old_tid);
+        retire(old_tid, false);
     }
     // SAFETY: preallocated map; copied at once.
     if let Some(target) = unsafe { TARGETS.get((pid_tgid >> 32) as u32) } {
@@ -133,10 +133,10 @@ fn exit() {
     // SAFETY: no arguments.
     let pid_tgid = unsafe { bpf_get_current_pid_tgid() };
     let tgid = (pid_tgid >> 32) as u32;
-    retire(pid_tgid as u32);
     let task = current_task();
     let signal: u64 = task_field(task, offset!(task_signal));
     let live: u32 = task_field(signal, offset!(signal_live));
+    retire(pid_tgid as u32, live == 0);
     if live != 0 {
         return;
     }
@@ -172,9 +172,9 @@ fn exit() {
     }
 }
 
-/// Hands the slot of a thread that is gone to user space.
+/// Hands the slot of a thread that is gone to user space; `last` when its process goes with it.
 #[inline(always)]
-fn retire(tid: u32) {
+fn retire(tid: u32, last: bool) {
     // SAFETY: preallocated map; copied at once.
     let Some(&slot) = (unsafe { THREADS.get(tid) }) else { return };
     if let Some(slot) = THREAD_SLOTS.get_ptr_mut(slot) {
@@ -182,6 +182,7 @@ fn retire(tid: u32) {
         let slot = unsafe { &mut *slot };
         if slot.tid == tid {
             crate::fault::finish(slot);
+            crate::session::leave(slot, last.into());
         }
     }
     let _ = THREADS.remove(tid);

@@ -94,8 +94,18 @@ pub fn seen(slot: &ThreadSlot) -> Seen {
 pub fn opened(slot: &mut ThreadSlot, open_ns: u64, open_wait_ns: u64) -> u32 {
     let seen = seen(slot);
     let way = (seen.file >> 8) as u32 & (WAYS as u32 - 1);
-    // Whatever is there is of another file, even when the address is the same.
-    put_down(slot, way);
+    // Whatever was counted at this address is of a file that was closed unseen: by an exec, dup2 or close_range, or with
+    // its last mapping.
+    if place(slot, way).file == seen.file {
+        conclude(slot, way, 0);
+    } else {
+        put_down(slot, way);
+    }
+    let key = SessionKey { process: slot.process, file: seen.file };
+    if let Some(session) = SESSIONS.get_ptr_mut(key) {
+        tell_stale(slot, session);
+        let _ = SESSIONS.remove(key);
+    }
     let now = crate::calls::now();
     let place = place(slot, way);
     zero(place);
@@ -255,37 +265,70 @@ fn insert_transfer(key: &SessionKey, transfer: &AsyncOp) -> u32 {
 /// The file of `slot.seen` is about to be closed; `last` when this was the only reference.
 #[inline(never)]
 pub fn closing(slot: &mut ThreadSlot, last: u32) -> u32 {
-    let seen = seen(slot);
-    let way = (seen.file >> 8) as u32 & (WAYS as u32 - 1);
-    let mut found = NO_WAY;
-    for way in [way, way ^ 1] {
-        let known = place(slot, way);
-        if known.file == seen.file && known.inode == seen.inode && known.ino == seen.ino {
-            found = way;
-        }
-    }
     if last == 0 {
         // Others still hold it: the process's session may go on.
         return 0;
     }
-    let key = SessionKey { process: slot.process, file: seen.file };
-    let session = SESSIONS.get_ptr_mut(key);
+    let seen = seen(slot);
+    let way = (seen.file >> 8) as u32 & (WAYS as u32 - 1);
+    let mut found = NO_WAY;
+    if is_at(slot, way, &seen) {
+        found = way;
+    }
+    if is_at(slot, way ^ 1, &seen) {
+        if found == NO_WAY {
+            found = way ^ 1;
+        } else {
+            put_down(slot, way ^ 1);
+        }
+    }
     if found == NO_WAY {
-        if session.is_none() {
+        if SESSIONS.get_ptr_mut(SessionKey { process: slot.process, file: seen.file }).is_none() {
             return 0;
         }
         turn_to(slot, way);
         found = way;
     }
-    let mine = place(slot, found);
-    if mine.kind != Kind::Regular as u32 {
+    conclude(slot, found, CLOSED);
+    0
+}
+
+#[inline(always)]
+fn is_at(slot: &mut ThreadSlot, way: u32, seen: &Seen) -> bool {
+    let known = place(slot, way);
+    known.file == seen.file && known.inode == seen.inode && known.ino == seen.ino
+}
+
+/// What a thread that ends has counted: told of when it is the `last` of its process, else put down for the others.
+#[inline(never)]
+pub fn leave(slot: &mut ThreadSlot, last: u32) -> u32 {
+    for way in 0..WAYS as u32 {
+        if last != 0 {
+            conclude(slot, way, 0);
+        } else {
+            put_down(slot, way);
+        }
+    }
+    0
+}
+
+/// Sends what this thread counted at `way`, and others have put down of the same open file, and frees the place.
+#[inline(never)]
+fn conclude(slot: &mut ThreadSlot, way: u32, flags: u32) -> u32 {
+    let process = slot.process;
+    let mine = place(slot, way);
+    let file = mine.file;
+    if file == 0 || mine.kind != Kind::Regular as u32 {
         mine.file = 0;
         return 0;
     }
-    if let Some(session) = session {
-        // SAFETY: a map value; of the same file, or of one that was closed unseen.
-        unsafe {
-            if (*session).ino == mine.ino && (*session).dev == mine.dev {
+    let key = SessionKey { process, file };
+    if let Some(session) = SESSIONS.get_ptr_mut(key) {
+        // SAFETY: a map value.
+        let same = unsafe { (*session).ino == mine.ino && (*session).dev == mine.dev };
+        if same {
+            // SAFETY: as above.
+            unsafe {
                 mine.flags = (mine.flags & !PARTIAL) | (*session).flags;
                 if (*session).covered > mine.covered {
                     mine.covered = (*session).covered;
@@ -296,13 +339,15 @@ pub fn closing(slot: &mut ThreadSlot, last: u32) -> u32 {
                 add_totals(&raw mut mine.totals, &raw const (*session).totals);
                 mine.dirty = 1;
             }
+        } else {
+            tell_stale(slot, session);
         }
         let _ = SESSIONS.remove(key);
     }
-    if mine.dirty != 0 {
-        record(slot, found, CLOSED);
+    if place(slot, way).dirty != 0 {
+        record(slot, way, flags);
     }
-    place(slot, found).file = 0;
+    place(slot, way).file = 0;
     0
 }
 

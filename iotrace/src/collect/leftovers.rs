@@ -4,13 +4,14 @@
 use std::collections::HashMap;
 
 use iotrace_common::{
-    file::{FileSlot, LostClass, OPENED, Session, SessionKey},
+    file::{FileSlot, LostClass, Session, SessionKey},
     op::OP_NAMES,
     process::tgid_of,
     thread::{Kind, ThreadSlot},
 };
 
 use super::{
+    descriptors::{self, OpenFile},
     files::{Files, PathOf, SessionPart},
     maps::Maps,
     mounts::{FileAt, Mounts, UNMOUNTED},
@@ -21,24 +22,69 @@ use crate::{
     model::{Failure, FileSystem, Process},
 };
 
-/// Takes what is in the slots of live threads, and what threads have put down.
-pub fn take(files: &mut Files, maps: &mut Maps, live: &[ThreadSlot]) {
-    // A session is unfinished once, however many threads have a part in it.
-    let mut unfinished: HashMap<(u64, u64), u32> = HashMap::new();
-    let put_down: Vec<(SessionKey, Session)> = maps.sessions.iter().flatten().collect();
-    for (key, session) in &put_down {
-        files.session(&of_session(key.process, session));
-        *unfinished.entry((key.process, key.file)).or_default() |= session.flags;
-    }
-    for thread in live {
+/// Parts of sessions that belong together: those of one process with one open file.
+#[derive(Debug, Default)]
+pub struct Parts(HashMap<(u64, u64, u32, u64), SessionPart>);
+
+impl Parts {
+    /// Adds what is in the slot of a thread.
+    pub fn of_thread(&mut self, thread: &ThreadSlot) {
         let used = |file: &&FileSlot| file.file != 0 && file.dirty != 0 && file.kind == Kind::Regular as u32;
         for file in thread.files.iter().filter(used) {
-            files.session(&of_slot(thread.process, file));
-            *unfinished.entry((thread.process, file.file)).or_default() |= file.flags;
+            self.add(file.file, of_slot(thread.process, file));
         }
     }
-    for flags in unfinished.into_values() {
-        files.unfinished(flags & OPENED == 0, true);
+
+    /// Adds what threads have put down.
+    pub fn put_down(&mut self, maps: &Maps) {
+        for (key, session) in maps.sessions.iter().flatten() {
+            self.add(key.file, of_session(key.process, &session));
+        }
+    }
+
+    fn add(&mut self, file: u64, part: SessionPart) {
+        use std::collections::hash_map::Entry;
+        match self.0.entry((part.process, file, part.dev, part.ino)) {
+            Entry::Vacant(place) => drop(place.insert(part)),
+            Entry::Occupied(mut known) => {
+                let known = known.get_mut();
+                if part.last_ns > known.last_ns {
+                    known.size = part.size;
+                }
+                known.flags |= part.flags;
+                known.covered = known.covered.max(part.covered);
+                known.first_ns = known.first_ns.min(part.first_ns);
+                known.last_ns = known.last_ns.max(part.last_ns);
+                known.totals.add(&part.totals);
+            }
+        }
+    }
+
+    /// Hands everything to `files`, with what /proc shows of the files that are still open. `lives` gives the pid, in
+    /// iotrace's own namespace, of a process that has not ended.
+    pub fn finish(self, files: &mut Files, lives: impl Fn(u64) -> Option<u32>) {
+        let mut tables: HashMap<u64, Vec<OpenFile>> = HashMap::new();
+        let mut open: HashMap<(u64, u64), u64> = HashMap::new();
+        for (_, mut part) in self.0 {
+            let (process, ino) = (part.process, part.ino);
+            let table = tables
+                .entry(process)
+                .or_insert_with(|| lives(process).map(descriptors::regular_files).unwrap_or_default());
+            let found = table.iter().find(|open| open.ino == ino);
+            if let Some(found) = found {
+                part.size = found.size;
+                *open.entry((process, ino)).or_default() += 1;
+            }
+            files.session(&part);
+            if let Some(found) = found {
+                files.path(part.dev, ino, &found.path);
+            }
+        }
+        for ((process, ino), sessions) in open {
+            // A session of a thread that did not see its end is none: there are no more than descriptors.
+            let held = tables.get(&process).map_or(0, |table| table.iter().filter(|o| o.ino == ino).count());
+            files.open_at_end(sessions.min(held as u64));
+        }
     }
 }
 
@@ -48,7 +94,6 @@ pub fn take_ended(files: &mut Files, maps: &mut Maps, ended: &[u64]) {
         maps.sessions.iter().flatten().filter(|(key, _)| ended.contains(&key.process)).collect();
     for (key, session) in put_down {
         files.session(&of_session(key.process, &session));
-        files.unfinished(session.flags & OPENED == 0, false);
         let _ = maps.sessions.remove(&key);
     }
 }

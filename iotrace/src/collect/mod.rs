@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod containers;
 pub mod cost;
+pub mod descriptors;
 pub mod error;
 pub mod events;
 pub mod file_filter;

@@ -48,6 +48,11 @@ impl Processes {
         Some(&self.list[*place as usize])
     }
 
+    /// Has this process ended? One that was never told of has not.
+    pub fn has_ended(&self, key: u64) -> bool {
+        self.places.get(&key).is_some_and(|&place| self.list[place as usize].exited)
+    }
+
     /// Does any user process known here still live?
     pub fn any_alive(&self) -> bool {
         self.list.iter().any(|p| !p.exited && !p.kernel_thread)
@@ -169,7 +174,7 @@ impl Processes {
     /// iotrace's own pid namespace. Kernel threads that did nothing are left out.
     pub fn finish(
         mut self,
-        files: HashMap<u64, OfProcess>,
+        files: impl IntoIterator<Item = (u64, OfProcess)>,
         own_pid: impl Fn(u32) -> Option<u32>,
     ) -> Vec<Process> {
         self.current = HashMap::new();
@@ -247,7 +252,7 @@ mod tests {
         processes.seen(first, named(100, 1, b"cat"), false);
         processes.exited(first, Vec::new());
         processes.seen(second, named(100, 1, b"dd"), false);
-        let mut all = processes.finish(HashMap::new(), |_| None);
+        let mut all = processes.finish([], |_| None);
         all.sort_by(|a, b| a.comm.cmp(&b.comm));
         assert_eq!(all.len(), 2);
         assert_eq!((all[0].comm.as_slice(), all[0].exited), (&b"cat"[..], true));
@@ -263,7 +268,7 @@ mod tests {
         processes.seen(key(pid, 1 << 30), parent, false);
         processes.seen(key(pid - 1, 1 << 31), named(pid - 1, pid, b"python"), false);
         assert!(
-            processes.finish(HashMap::new(), |_| None).iter().all(|p| *p.cmdline == [b"python".to_vec()])
+            processes.finish([], |_| None).iter().all(|p| *p.cmdline == [b"python".to_vec()])
         );
     }
 }

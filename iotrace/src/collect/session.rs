@@ -285,6 +285,7 @@ impl Session {
     fn take_slot(&mut self, slot: u32) {
         let maps = &mut self.loaded.maps;
         if let Ok(thread) = maps.thread_slots.get(&slot, 0) {
+            // Its files the kernel side has told of, or put down.
             self.processes.add_thread(&thread);
             // SAFETY: all zero is a free slot.
             let empty: ThreadSlot = unsafe { std::mem::zeroed() };
@@ -481,7 +482,7 @@ impl Session {
     /// Returns when each call that is still in progress began.
     fn take_live_slots(&mut self) -> Vec<u64> {
         let mut in_progress = Vec::new();
-        let mut live = Vec::new();
+        let mut parts = leftovers::Parts::default();
         let mut slots: Vec<u32> = self.loaded.maps.threads.iter().flatten().map(|(_, slot)| slot).collect();
         if self.loaded.maps.counters().lost_ring > 0 {
             // The end of some threads was not told: look at every slot.
@@ -495,10 +496,14 @@ impl Session {
                     in_progress.push(thread.enter_ns);
                 }
                 self.processes.add_thread(&thread);
-                live.push(thread);
+                parts.of_thread(&thread);
             }
         }
-        leftovers::take(&mut self.files, &mut self.loaded.maps, &live);
+        parts.put_down(&self.loaded.maps);
+        let (pids, processes) = (&self.loaded.pids, &self.processes);
+        parts.finish(&mut self.files, |key| {
+            (!processes.has_ended(key)).then(|| pids.from_host(tgid_of(key))).flatten()
+        });
         in_progress
     }
 

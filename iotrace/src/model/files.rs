@@ -38,9 +38,10 @@ pub struct Sessions {
     pub opened: u64,
     /// Seen to be closed by their last holder.
     pub closed: u64,
-    /// Used within the trace, but opened before it, inherited or passed on.
+    /// Files that a process read or wrote and did not open within the trace: opened before, inherited or passed on. Counted
+    /// once for each process.
     pub open_before: u64,
-    /// Still open at the end of the trace.
+    /// Used within the trace, and still open at its end.
     pub open_at_end: u64,
     /// Read from start to end.
     pub whole_file: u64,

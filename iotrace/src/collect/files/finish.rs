@@ -7,7 +7,7 @@ use std::{
 
 use iotrace_common::{file::class_of, process::tgid_of};
 
-use super::{Entry, Files, GONE, READ, WRITTEN, checkpoints};
+use super::{BY_OPEN, Entry, Files, GONE, OWN, READ, USED, WRITTEN, checkpoints};
 use crate::{
     collect::totals::device_number,
     model::{self, Extension, File, FileSystem, FileUse, Folder, Histogram, wait_ns},
@@ -26,10 +26,19 @@ pub trait PathOf {
     fn file_system(&mut self, process: u64, mount: u32, device: (u32, u32)) -> FileSystem;
 }
 
-/// Distributions of file sizes of one process, and its numbers.
+/// Distributions of file sizes of one process, and how many files it used.
+#[derive(Debug, Default)]
+struct Sizes {
+    files: u64,
+    all: Histogram,
+    read: Histogram,
+    written: Histogram,
+}
+
+/// What one process did with files.
 #[derive(Debug, Default)]
 pub struct OfProcess {
-    /// Sizes of distinct files.
+    /// Sizes of distinct files read or written.
     pub size: Histogram,
     /// Of those read.
     pub read: Histogram,
@@ -40,43 +49,49 @@ pub struct OfProcess {
 }
 
 impl Files {
-    /// Sizes and numbers by process key.
-    pub fn by_process(&self) -> HashMap<u64, OfProcess> {
-        let mut of: Vec<OfProcess> = self.processes.iter().map(|_| OfProcess::default()).collect();
-        let mut note = |process: u32, entry: &Entry, flags: u8| {
+    /// What each process did with files, by its key.
+    pub fn by_process(&self) -> impl Iterator<Item = (u64, OfProcess)> {
+        let mut of: Vec<Sizes> = self.processes.iter().map(|_| Sizes::default()).collect();
+        for (process, entry, flags) in self.pairs() {
             let of = &mut of[process as usize];
-            of.size.record(entry.size);
+            of.files += 1;
+            // A file that was opened and not touched is no file read or written.
+            if flags & (READ | WRITTEN) != 0 {
+                of.all.record(entry.size);
+            }
             if flags & READ != 0 {
                 of.read.record(entry.size);
             }
             if flags & WRITTEN != 0 {
                 of.written.record(entry.size);
             }
-        };
-        // As before sessions were followed, a file that was opened and not touched is no file read or written.
-        for entry in self.entries().filter(|e| e.flags & (READ | WRITTEN) != 0) {
-            note(entry.process, entry, entry.flags);
         }
-        for shared in self.shared_list.iter().filter(|s| s.flags & (READ | WRITTEN) != 0) {
-            note(shared.process, self.entry(shared.entry), shared.flags);
-        }
-        let by = of.into_iter().zip(&self.processes).map(|(mut of, (key, by))| {
-            of.file_use = FileUse {
-                files: of.size.count,
+        of.into_iter().zip(&self.processes).map(|(of, (key, by))| {
+            let file_use = FileUse {
+                files: of.files,
                 opens: by.opens,
                 whole_file: by.whole_file,
                 totals: by.totals,
             };
-            (*key, of)
-        });
-        by.collect()
+            (*key, OfProcess { size: of.all, read: of.read, written: of.written, file_use })
+        })
+    }
+
+    /// Each file of each process: index of the process, the file, flags.
+    fn pairs(&self) -> impl Iterator<Item = (u32, &Entry, u8)> {
+        let own = self.entries().map(|entry| (entry.process, entry, entry.flags));
+        let shared =
+            self.shared_list.iter().map(|shared| (shared.process, self.entry(shared.entry), shared.flags));
+        own.chain(shared).filter(|(_, _, flags)| flags & OWN != 0)
     }
 
     /// The lists. `trace_began_ns` is on CLOCK_MONOTONIC.
     pub fn finish(self, paths: &mut dyn PathOf, trace_began_ns: u64) -> model::Files {
+        let without_open =
+            |(_, _, flags): &(u32, &Entry, u8)| flags & (READ | WRITTEN) != 0 && flags & BY_OPEN == 0;
+        let open_before = self.pairs().filter(without_open).count() as u64;
         let mut files = model::Files {
-            distinct: self.count.into(),
-            sessions: self.sessions,
+            sessions: model::Sessions { open_before, ..self.sessions },
             classes: self.classes.clone(),
             folder_count: self
                 .folders
@@ -90,7 +105,8 @@ impl Files {
         let mut folder_files = vec![0u64; self.folders.list.len()];
         let mut mount_files = vec![0u64; self.mounts.len()];
         let mut extensions: HashMap<Vec<u8>, Extension> = HashMap::new();
-        for (index, entry) in self.entries().enumerate() {
+        for (index, entry) in self.entries().enumerate().filter(|(_, entry)| entry.flags & USED != 0) {
+            files.distinct += 1;
             files.classes[class_of(entry.size)].files += 1;
             if let Some(count) = folder_files.get_mut(entry.folder as usize) {
                 *count += 1;

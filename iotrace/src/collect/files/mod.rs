@@ -72,7 +72,14 @@ pub struct Renamed {
 /// Bits of [`Entry::flags`].
 const READ: u8 = 1 << 0;
 const WRITTEN: u8 = 1 << 1;
+/// No name leads to it any more.
 const GONE: u8 = 1 << 2;
+/// Some process had a session with it; without, only its name was told.
+const USED: u8 = 1 << 3;
+/// The first process had a session with it. This bit and those below are kept for each process that shares the file.
+const OWN: u8 = 1 << 4;
+/// The process opened it within the trace.
+const BY_OPEN: u8 = 1 << 5;
 
 /// One file. A trace may have a million of them: 80 bytes each.
 #[derive(Debug, Clone, Copy, Default)]
@@ -243,8 +250,11 @@ impl Files {
         let process = self.process(part.process);
         let (index, new) = self.place(part.dev, part.ino);
         let opened = part.flags & OPENED != 0;
-        let used = u8::from(part.totals.reads + part.totals.faults > 0) * READ
-            | u8::from(part.totals.writes > 0) * WRITTEN;
+        // A page fault is no read: the program itself and its libraries are not files that it reads.
+        let used = OWN
+            | u8::from(part.totals.reads > 0) * READ
+            | u8::from(part.totals.writes > 0) * WRITTEN
+            | u8::from(opened) * BY_OPEN;
         let entry = self.entry_mut(index);
         if new {
             entry.process = process;
@@ -253,6 +263,7 @@ impl Files {
         if part.size > 0 || part.flags & CLOSED != 0 || new {
             entry.size = part.size;
         }
+        entry.flags |= USED;
         if part.flags & DELETED != 0 {
             entry.flags |= GONE;
         }
@@ -271,7 +282,6 @@ impl Files {
         self.sessions.opened += u64::from(opened);
         self.sessions.closed += u64::from(part.flags & CLOSED != 0);
         self.sessions.whole_file += u64::from(whole);
-        self.sessions.open_before += u64::from(part.flags & CLOSED != 0 && !opened);
         let by = &mut self.processes[process as usize].1;
         by.opens += u64::from(opened);
         by.whole_file += u64::from(whole);
@@ -286,10 +296,9 @@ impl Files {
         self.writes.note(index, part, name);
     }
 
-    /// A session that was open before the trace, or still is at its end.
-    pub fn unfinished(&mut self, open_before: bool, open_at_end: bool) {
-        self.sessions.open_before += u64::from(open_before);
-        self.sessions.open_at_end += u64::from(open_at_end);
+    /// Notes sessions that are still open at the end.
+    pub fn open_at_end(&mut self, count: u64) {
+        self.sessions.open_at_end += count;
     }
 
     fn mount(&mut self, part: &Named) -> u16 {
@@ -332,10 +341,10 @@ impl Files {
     }
 
     /// Gives a file the path that its process's table of descriptors shows.
-    pub fn path(&mut self, dev: u32, ino: u64, path: Vec<u8>) {
+    pub fn path(&mut self, dev: u32, ino: u64, path: &[u8]) {
         let (index, new) = self.place(dev, ino);
         if !new && self.entry(index).name_len == 0 {
-            self.writes.path(index, path);
+            self.writes.path(index, path.to_vec());
         }
     }
 
@@ -344,10 +353,11 @@ impl Files {
         if let Some(class) = self.classes.get_mut(class) {
             class.opens += opens;
             class.totals.add(totals);
+            self.sessions.opened += opens;
         }
     }
 
-    /// Distinct files so far.
+    /// Distinct files told of so far.
     pub fn len(&self) -> u32 {
         self.count
     }

@@ -37,7 +37,7 @@ fn files_count_once_and_sessions_each_time() {
     for (process, ino, size) in [(1, 5, 1000), (1, 5, 1000), (2, 5, 1000), (1, 6, 200_000)] {
         files.session(&part(process, ino, size, 10));
     }
-    let by = files.by_process();
+    let by: std::collections::HashMap<u64, OfProcess> = files.by_process().collect();
     assert_eq!((by[&1].size.count, by[&1].size.sum, by[&1].file_use.opens), (2, 201_000, 3));
     assert_eq!((by[&2].size.count, by[&2].read.count, by[&2].written.count), (1, 1, 0));
     let found = files.finish(&mut Plain, 0);
