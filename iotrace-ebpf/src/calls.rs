@@ -1,6 +1,7 @@
-//! System calls: from the kernel's hooks to what the call does. By fentry/fexit of each call's own entry function where the
-//! kernel allows it, else by sys_enter/sys_exit: raw with typed arguments, or as perf events where the kernel preempts raw
-//! programs. (Hooks on vfs_read and its kin miss the vector, splice and copy forms, and count the kernel's own reads.)
+//! System calls: from the kernel's hooks to what the call does. sys_enter and sys_exit: raw with typed arguments, or as perf
+//! events where the kernel preempts raw programs. (Hooks on vfs_read and its kin miss the vector, splice and copy forms, and
+//! count the kernel's own reads. fentry on the entry function of each call would spare other calls the detour, but takes two
+//! programs a call: with the 46 that are followed, attaching and detaching takes seconds.)
 
 use core::arch::asm;
 
@@ -8,8 +9,8 @@ use aya_ebpf::{
     EbpfContext as _,
     bindings::pt_regs,
     helpers::generated::{bpf_get_current_comm, bpf_ktime_get_ns},
-    macros::{btf_tracepoint, fentry, fexit, tracepoint},
-    programs::{BtfTracePointContext, FEntryContext, FExitContext, TracePointContext},
+    macros::{btf_tracepoint, tracepoint},
+    programs::{BtfTracePointContext, TracePointContext},
 };
 use iotrace_common::{
     config::{ABSENT, COMM_FILTERS, SYSCALL_TABLE},
@@ -124,75 +125,6 @@ fn is_32_bit_call() -> bool {
     cfg!(bpf_target_arch = "x86_64")
         && status != ABSENT
         && task_field::<u32>(current_task(), status) & TS_COMPAT != 0
-}
-
-/// fentry and fexit of one system call's entry function, `__x64_sys_NAME(const struct pt_regs *)`.
-macro_rules! twins {
-    ($($enter:ident $exit:ident $form:ident;)*) => { $(
-        #[fentry]
-        fn $enter(ctx: FEntryContext) -> i32 {
-            let regs = ctx.arg::<u64>(0);
-            enter(Form::$form as u8, |index| argument(regs, index));
-            0
-        }
-
-        // The return value is the argument after the last: works before bpf_get_func_ret (5.17) too.
-        #[fexit]
-        fn $exit(ctx: FExitContext) -> i32 {
-            exit(ctx.arg::<i64>(1));
-            0
-        }
-    )* };
-}
-
-twins! {
-    read_enter read_exit Read;
-    pread64_enter pread64_exit Pread64;
-    readv_enter readv_exit Readv;
-    preadv_enter preadv_exit Preadv;
-    preadv2_enter preadv2_exit Preadv2;
-    write_enter write_exit Write;
-    pwrite64_enter pwrite64_exit Pwrite64;
-    writev_enter writev_exit Writev;
-    pwritev_enter pwritev_exit Pwritev;
-    pwritev2_enter pwritev2_exit Pwritev2;
-    sendfile_enter sendfile_exit Sendfile;
-    splice_enter splice_exit Splice;
-    copy_file_range_enter copy_file_range_exit CopyFileRange;
-    open_enter open_exit Open;
-    openat_enter openat_exit Openat;
-    openat2_enter openat2_exit Openat2;
-    creat_enter creat_exit Creat;
-    stat_enter stat_exit Stat;
-    fstat_enter fstat_exit Fstat;
-    lstat_enter lstat_exit Lstat;
-    newfstatat_enter newfstatat_exit Newfstatat;
-    statx_enter statx_exit Statx;
-    access_enter access_exit Access;
-    faccessat_enter faccessat_exit Faccessat;
-    faccessat2_enter faccessat2_exit Faccessat2;
-    getdents_enter getdents_exit Getdents;
-    getdents64_enter getdents64_exit Getdents64;
-    rename_enter rename_exit Rename;
-    renameat_enter renameat_exit Renameat;
-    renameat2_enter renameat2_exit Renameat2;
-    unlink_enter unlink_exit Unlink;
-    unlinkat_enter unlinkat_exit Unlinkat;
-    rmdir_enter rmdir_exit Rmdir;
-    fsync_enter fsync_exit Fsync;
-    fdatasync_enter fdatasync_exit Fdatasync;
-    sync_file_range_enter sync_file_range_exit SyncFileRange;
-    syncfs_enter syncfs_exit Syncfs;
-    sync_enter sync_exit Sync;
-    msync_enter msync_exit Msync;
-    close_enter close_exit Close;
-    close_range_enter close_range_exit CloseRange;
-    truncate_enter truncate_exit Truncate;
-    ftruncate_enter ftruncate_exit Ftruncate;
-    fallocate_enter fallocate_exit Fallocate;
-    io_submit_enter io_submit_exit IoSubmit;
-    io_getevents_enter io_getevents_exit IoGetevents;
-    io_pgetevents_enter io_pgetevents_exit IoPgetevents;
 }
 
 #[inline(always)]

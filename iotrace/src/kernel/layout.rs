@@ -142,80 +142,79 @@ pub enum Need {
     Sessions,
 }
 
-/// Followed system calls of every architecture: form, number here, and the function behind it (without the architecture's
-/// prefix).
+/// Followed system calls of every architecture: form, and number here.
 const COMMON_CALLS: &[Call] = &[
-    (Form::Read, libc::SYS_read, "read"),
-    (Form::Pread64, libc::SYS_pread64, "pread64"),
-    (Form::Readv, libc::SYS_readv, "readv"),
-    (Form::Preadv, libc::SYS_preadv, "preadv"),
-    (Form::Preadv2, libc::SYS_preadv2, "preadv2"),
-    (Form::Write, libc::SYS_write, "write"),
-    (Form::Pwrite64, libc::SYS_pwrite64, "pwrite64"),
-    (Form::Writev, libc::SYS_writev, "writev"),
-    (Form::Pwritev, libc::SYS_pwritev, "pwritev"),
-    (Form::Pwritev2, libc::SYS_pwritev2, "pwritev2"),
-    (Form::Sendfile, libc::SYS_sendfile, "sendfile64"),
-    (Form::Splice, libc::SYS_splice, "splice"),
-    (Form::CopyFileRange, libc::SYS_copy_file_range, "copy_file_range"),
-    (Form::Openat, libc::SYS_openat, "openat"),
-    (Form::Openat2, libc::SYS_openat2, "openat2"),
-    (Form::Fstat, libc::SYS_fstat, "newfstat"),
-    (Form::Newfstatat, libc::SYS_newfstatat, "newfstatat"),
-    (Form::Statx, libc::SYS_statx, "statx"),
-    (Form::Faccessat, libc::SYS_faccessat, "faccessat"),
-    (Form::Faccessat2, libc::SYS_faccessat2, "faccessat2"),
-    (Form::Getdents64, libc::SYS_getdents64, "getdents64"),
-    (Form::Renameat, libc::SYS_renameat, "renameat"),
-    (Form::Renameat2, libc::SYS_renameat2, "renameat2"),
-    (Form::Unlinkat, libc::SYS_unlinkat, "unlinkat"),
-    (Form::Fsync, libc::SYS_fsync, "fsync"),
-    (Form::Fdatasync, libc::SYS_fdatasync, "fdatasync"),
-    (Form::SyncFileRange, libc::SYS_sync_file_range, "sync_file_range"),
-    (Form::Syncfs, libc::SYS_syncfs, "syncfs"),
-    (Form::Sync, libc::SYS_sync, "sync"),
-    (Form::Msync, libc::SYS_msync, "msync"),
-    (Form::Close, libc::SYS_close, "close"),
-    (Form::CloseRange, libc::SYS_close_range, "close_range"),
-    (Form::Truncate, libc::SYS_truncate, "truncate"),
-    (Form::Ftruncate, libc::SYS_ftruncate, "ftruncate"),
-    (Form::Fallocate, libc::SYS_fallocate, "fallocate"),
-    (Form::IoSubmit, libc::SYS_io_submit, "io_submit"),
-    (Form::IoGetevents, libc::SYS_io_getevents, "io_getevents"),
-    (Form::IoPgetevents, 333 - 41 * (cfg!(target_arch = "aarch64") as i64), "io_pgetevents"),
+    (Form::Read, libc::SYS_read),
+    (Form::Pread64, libc::SYS_pread64),
+    (Form::Readv, libc::SYS_readv),
+    (Form::Preadv, libc::SYS_preadv),
+    (Form::Preadv2, libc::SYS_preadv2),
+    (Form::Write, libc::SYS_write),
+    (Form::Pwrite64, libc::SYS_pwrite64),
+    (Form::Writev, libc::SYS_writev),
+    (Form::Pwritev, libc::SYS_pwritev),
+    (Form::Pwritev2, libc::SYS_pwritev2),
+    (Form::Sendfile, libc::SYS_sendfile),
+    (Form::Splice, libc::SYS_splice),
+    (Form::CopyFileRange, libc::SYS_copy_file_range),
+    (Form::Openat, libc::SYS_openat),
+    (Form::Openat2, libc::SYS_openat2),
+    (Form::Fstat, libc::SYS_fstat),
+    (Form::Newfstatat, libc::SYS_newfstatat),
+    (Form::Statx, libc::SYS_statx),
+    (Form::Faccessat, libc::SYS_faccessat),
+    (Form::Faccessat2, libc::SYS_faccessat2),
+    (Form::Getdents64, libc::SYS_getdents64),
+    (Form::Renameat, libc::SYS_renameat),
+    (Form::Renameat2, libc::SYS_renameat2),
+    (Form::Unlinkat, libc::SYS_unlinkat),
+    (Form::Fsync, libc::SYS_fsync),
+    (Form::Fdatasync, libc::SYS_fdatasync),
+    (Form::SyncFileRange, libc::SYS_sync_file_range),
+    (Form::Syncfs, libc::SYS_syncfs),
+    (Form::Sync, libc::SYS_sync),
+    (Form::Msync, libc::SYS_msync),
+    (Form::Close, libc::SYS_close),
+    (Form::CloseRange, libc::SYS_close_range),
+    (Form::Truncate, libc::SYS_truncate),
+    (Form::Ftruncate, libc::SYS_ftruncate),
+    (Form::Fallocate, libc::SYS_fallocate),
+    (Form::IoSubmit, libc::SYS_io_submit),
+    (Form::IoGetevents, libc::SYS_io_getevents),
+    (Form::IoPgetevents, IO_PGETEVENTS),
 ];
 
 /// Those that newer architectures do without.
 #[cfg(target_arch = "x86_64")]
 const OLD_CALLS: &[Call] = &[
-    (Form::Open, libc::SYS_open, "open"),
-    (Form::Creat, libc::SYS_creat, "creat"),
-    (Form::Stat, libc::SYS_stat, "newstat"),
-    (Form::Lstat, libc::SYS_lstat, "newlstat"),
-    (Form::Access, libc::SYS_access, "access"),
-    (Form::Getdents, libc::SYS_getdents, "getdents"),
-    (Form::Rename, libc::SYS_rename, "rename"),
-    (Form::Unlink, libc::SYS_unlink, "unlink"),
-    (Form::Rmdir, libc::SYS_rmdir, "rmdir"),
+    (Form::Open, libc::SYS_open),
+    (Form::Creat, libc::SYS_creat),
+    (Form::Stat, libc::SYS_stat),
+    (Form::Lstat, libc::SYS_lstat),
+    (Form::Access, libc::SYS_access),
+    (Form::Getdents, libc::SYS_getdents),
+    (Form::Rename, libc::SYS_rename),
+    (Form::Unlink, libc::SYS_unlink),
+    (Form::Rmdir, libc::SYS_rmdir),
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_CALLS: &[Call] = &[];
 
-/// Form, number, function.
-pub type Call = (Form, i64, &'static str);
+/// Number of io_pgetevents, which the libc crate lacks.
+const IO_PGETEVENTS: i64 = if cfg!(target_arch = "aarch64") { 292 } else { 333 };
+
+/// Form and number.
+pub type Call = (Form, i64);
 
 /// Every followed system call.
 pub fn calls() -> impl Iterator<Item = Call> {
     COMMON_CALLS.iter().chain(OLD_CALLS).copied()
 }
 
-/// Prefix of system call entry functions.
-pub const CALL_PREFIX: &str = if cfg!(target_arch = "aarch64") { "__arm64_sys_" } else { "__x64_sys_" };
-
 /// Form by system call number.
 pub fn form_by_syscall() -> [u8; SYSCALL_TABLE] {
     let mut table = [0; SYSCALL_TABLE];
-    for (form, number, _) in calls() {
+    for (form, number) in calls() {
         table[number as usize] = form as u8;
     }
     table

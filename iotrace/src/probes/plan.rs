@@ -1,8 +1,6 @@
 //! What to attach where, best variant first.
 
-use iotrace_common::op::Form;
-
-use crate::kernel::layout::{CALL_PREFIX, Need, calls};
+use crate::kernel::layout::Need;
 
 /// One thing iotrace measures, and the ways to.
 pub struct Metric {
@@ -172,13 +170,6 @@ fn block_merges() -> Metric {
 pub const CALLS_METRIC: &str = "file calls";
 
 fn file_calls() -> Metric {
-    let mut by_function = Vec::new();
-    for (form, _, function) in calls() {
-        let at = vec![format!("{CALL_PREFIX}{function}")];
-        let (enter, exit) = twins(form);
-        by_function.push(spec(exit, Place::Fexit(at.clone())));
-        by_function.push(spec(enter, Place::Fentry(at)));
-    }
     Metric {
         name: CALLS_METRIC,
         needs: &[Need::Files, Need::Sessions, Need::Processes],
@@ -191,7 +182,6 @@ fn file_calls() -> Metric {
                     spec("sys_enter_event", Place::Event("raw_syscalls", "sys_enter")),
                 ],
             ),
-            variant("fentry/fexit of each system call", by_function),
             variant("tp_btf sys_enter/sys_exit", vec![tp("sys_exit"), tp("sys_enter")]),
         ],
     }
@@ -257,83 +247,5 @@ fn page_cache() -> Metric {
             "tp_btf mm_filemap_add_to_page_cache",
             vec![tp("mm_filemap_add_to_page_cache")],
         )],
-    }
-}
-
-/// Names of the programs on entry and end of a call.
-fn twins(form: Form) -> (&'static str, &'static str) {
-    macro_rules! names {
-        ($($form:ident $enter:literal $exit:literal;)*) => {
-            match form {
-                $(Form::$form => ($enter, $exit),)*
-                _ => unreachable!("no program for {form:?}"),
-            }
-        };
-    }
-    names! {
-        Read "read_enter" "read_exit";
-        Pread64 "pread64_enter" "pread64_exit";
-        Readv "readv_enter" "readv_exit";
-        Preadv "preadv_enter" "preadv_exit";
-        Preadv2 "preadv2_enter" "preadv2_exit";
-        Write "write_enter" "write_exit";
-        Pwrite64 "pwrite64_enter" "pwrite64_exit";
-        Writev "writev_enter" "writev_exit";
-        Pwritev "pwritev_enter" "pwritev_exit";
-        Pwritev2 "pwritev2_enter" "pwritev2_exit";
-        Sendfile "sendfile_enter" "sendfile_exit";
-        Splice "splice_enter" "splice_exit";
-        CopyFileRange "copy_file_range_enter" "copy_file_range_exit";
-        Openat "openat_enter" "openat_exit";
-        Openat2 "openat2_enter" "openat2_exit";
-        Fstat "fstat_enter" "fstat_exit";
-        Newfstatat "newfstatat_enter" "newfstatat_exit";
-        Statx "statx_enter" "statx_exit";
-        Faccessat "faccessat_enter" "faccessat_exit";
-        Faccessat2 "faccessat2_enter" "faccessat2_exit";
-        Getdents64 "getdents64_enter" "getdents64_exit";
-        Renameat "renameat_enter" "renameat_exit";
-        Renameat2 "renameat2_enter" "renameat2_exit";
-        Unlinkat "unlinkat_enter" "unlinkat_exit";
-        Fsync "fsync_enter" "fsync_exit";
-        Fdatasync "fdatasync_enter" "fdatasync_exit";
-        SyncFileRange "sync_file_range_enter" "sync_file_range_exit";
-        Syncfs "syncfs_enter" "syncfs_exit";
-        Sync "sync_enter" "sync_exit";
-        Msync "msync_enter" "msync_exit";
-        Close "close_enter" "close_exit";
-        CloseRange "close_range_enter" "close_range_exit";
-        Truncate "truncate_enter" "truncate_exit";
-        Ftruncate "ftruncate_enter" "ftruncate_exit";
-        Fallocate "fallocate_enter" "fallocate_exit";
-        IoSubmit "io_submit_enter" "io_submit_exit";
-        IoGetevents "io_getevents_enter" "io_getevents_exit";
-        IoPgetevents "io_pgetevents_enter" "io_pgetevents_exit";
-        Open "open_enter" "open_exit";
-        Creat "creat_enter" "creat_exit";
-        Stat "stat_enter" "stat_exit";
-        Lstat "lstat_enter" "lstat_exit";
-        Access "access_enter" "access_exit";
-        Getdents "getdents_enter" "getdents_exit";
-        Rename "rename_enter" "rename_exit";
-        Unlink "unlink_enter" "unlink_exit";
-        Rmdir "rmdir_enter" "rmdir_exit";
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_read_write_program_sits_at_its_own_call() {
-        let by_function = file_calls().variants.into_iter().find(|v| v.name.starts_with("fentry")).unwrap();
-        for spec in &by_function.programs {
-            let (Place::Fentry(names) | Place::Fexit(names)) = &spec.place else { panic!("{spec:?}") };
-            let form = spec.program.trim_end_matches("_enter").trim_end_matches("_exit");
-            let call =
-                calls().find(|(f, ..)| twins(*f).0 == format!("{form}_enter")).map(|(.., function)| function);
-            assert_eq!(names[0], format!("{CALL_PREFIX}{}", call.unwrap()), "{spec:?}");
-        }
     }
 }

@@ -19,11 +19,6 @@ use rustix::{
 
 /// The virtio disk, formatted by the host.
 const SCRATCH_DEVICE: &str = "/dev/vda";
-
-/// Test binaries that trace by what iotrace finds best. The others do without fentry: an emulated CPU takes ten seconds to
-/// check and attach its 26 programs, once a trace, and so both variants are tested on every kernel.
-const EVERY_VARIANT: [&str; 1] = ["variants"];
-
 fn main() {
     if getpid().as_raw_nonzero().get() == 1 {
         if let Err(error) = reap_until_done() {
@@ -127,9 +122,6 @@ fn run_test(test: &Path, plan: &Plan) -> Result<Tally> {
     println!("init: running {name}");
     let mut command = Command::new(test);
     command.args(&plan.args).envs(plan.env.iter().map(|(key, value)| (key, value)));
-    if !EVERY_VARIANT.iter().any(|binary| *binary == name) {
-        command.env("IOTRACE_WITHOUT", "fentry");
-    }
     let mut tally = Tally::default();
     let mut finished = false;
     let ok = run(&mut command, |line| {

@@ -67,12 +67,8 @@ impl Files {
             }
         }
         of.into_iter().zip(&self.processes).map(|(of, (key, by))| {
-            let file_use = FileUse {
-                files: of.files,
-                opens: by.opens,
-                whole_file: by.whole_file,
-                totals: by.totals,
-            };
+            let file_use =
+                FileUse { files: of.files, opens: by.opens, whole_file: by.whole_file, totals: by.totals };
             (*key, OfProcess { size: of.all, read: of.read, written: of.written, file_use })
         })
     }
