@@ -167,8 +167,8 @@ pub struct ThreadSlot {
     pub ways: [u32; 2],
     /// Place in `OP_STATS` plus one, by operation; 0: not known yet.
     pub sets: [u32; SETS],
-    /// Padding.
-    pub _pad: u32,
+    /// Its own place in `THREAD_SLOTS`.
+    pub index: u32,
     /// The descriptor looked up last.
     pub seen: Seen,
     /// Files it works on.

@@ -21,7 +21,7 @@ use crate::{
     calls::now,
     file::{kind_and_device, look},
     maps::{ASYNC, OP_STATS, tally},
-    mem::{atomic_add, bounded, config, load, offset, probe},
+    mem::{atomic_add, bounded, checked_apart, config, load, offset, probe},
     meta::find_set,
     rw::{count_errno, count_op},
     session::{add_transfer, place, seen, way_of},
@@ -65,7 +65,7 @@ fn io_uring_complete(ctx: BtfTracePointContext) -> i32 {
     } else {
         ctx.arg::<u64>(3) as i32
     };
-    complete::<true>(AsyncKey { space: 0, id: ctx.arg::<u64>(1) }, result.into());
+    complete_uring(ctx.arg::<u64>(1), result.into());
     0
 }
 
@@ -126,10 +126,26 @@ fn submit(slot: &mut ThreadSlot, key: &AsyncKey, op: u32, form: u32, known: bool
     }
 }
 
-/// Ends a transfer, if it is followed.
+/// Checked apart.
+#[unsafe(export_name = "iotrace_complete_uring")]
 #[inline(never)]
-fn complete<const URING: bool>(key: AsyncKey, result: i64) -> u32 {
-    let Some(transfer) = ASYNC.get_ptr_mut(key) else { return 0 };
+extern "C" fn complete_uring(request: u64, result: i64) -> u32 {
+    complete::<true>(AsyncKey { space: 0, id: request }, result);
+    0
+}
+
+/// Checked apart.
+#[unsafe(export_name = "iotrace_complete_aio")]
+#[inline(never)]
+extern "C" fn complete_aio(process: u64, iocb: u64, result: i64) -> u32 {
+    complete::<false>(AsyncKey { space: process, id: iocb }, result);
+    0
+}
+
+/// Ends a transfer, if it is followed.
+#[inline(always)]
+fn complete<const URING: bool>(key: AsyncKey, result: i64) {
+    let Some(transfer) = ASYNC.get_ptr_mut(key) else { return };
     // SAFETY: a map value, of this transfer alone.
     let transfer = unsafe { &mut *transfer };
     let latency_ns = now() - transfer.start_ns;
@@ -140,16 +156,16 @@ fn complete<const URING: bool>(key: AsyncKey, result: i64) -> u32 {
     count_op();
     if transfer.op == OP_FSYNC {
         let form = if transfer.form == 0 { Form::UringFsync } else { Form::AioFsync };
-        count(process, OP_FSYNC, form as u32 - first_form(OP_FSYNC) as u32, latency_ns, result < 0);
+        count(process, OP_FSYNC, form as u32 - first_form(OP_FSYNC) as u32, latency_ns, (result < 0).into());
     } else {
         let (latencies, sizes) = if transfer.op == OP_READ {
             (OP_ASYNC_READ, OP_ASYNC_READ_SIZE)
         } else {
             (OP_ASYNC_WRITE, OP_ASYNC_WRITE_SIZE)
         };
-        count(process, latencies, transfer.form, latency_ns, result < 0);
+        count(process, latencies, transfer.form, latency_ns, (result < 0).into());
         if result >= 0 {
-            count(process, sizes, transfer.form, result as u64, false);
+            count(process, sizes, transfer.form, result as u64, 0);
         }
     }
     if result < 0 {
@@ -158,7 +174,6 @@ fn complete<const URING: bool>(key: AsyncKey, result: i64) -> u32 {
         add_transfer(transfer, latency_ns, result as u64);
     }
     let _ = ASYNC.remove(key);
-    0
 }
 
 /// The file of a request with a registered file, which io_uring looks up after the submission.
@@ -182,8 +197,9 @@ fn registered(transfer: &mut AsyncOp, req: u64) {
 }
 
 /// Adds one transfer to a set of its process.
+#[unsafe(export_name = "iotrace_count_async")]
 #[inline(never)]
-fn count(process: u64, op: u32, form: u32, value: u64, failed: bool) -> u32 {
+extern "C" fn count(process: u64, op: u32, form: u32, value: u64, failed: u32) -> u32 {
     let place = find_set(process, op);
     let Some(set) = (place != 0).then(|| OP_STATS.get_ptr_mut(place - 1)).flatten() else {
         tally!(lost_op_sets);
@@ -195,7 +211,7 @@ fn count(process: u64, op: u32, form: u32, value: u64, failed: bool) -> u32 {
             (&raw mut (*set).forms).cast::<u64>().add(bounded::<{ META_FORMS as u64 }>(form.into())),
             1,
         );
-        if failed {
+        if failed != 0 {
             atomic_add(&raw mut (*set).errors, 1);
         }
         add(&raw mut (*set).latency, value);
@@ -221,23 +237,23 @@ pub fn io_submit(slot: &mut ThreadSlot, requests: u64, pointers: u64) {
     }
 }
 
-/// struct iocb (include/uapi/linux/aio_abi.h), as words: data, key and flags, opcode and descriptor, ...
-#[inline(never)]
-fn submit_one(slot: &mut ThreadSlot, pointer: u64) -> u32 {
-    let Some(iocb) = user_word(pointer) else { return 0 };
-    let Some(word) = user_word(iocb + 16) else { return 0 };
-    // Linux opcodes of AIO: PREAD 0, PWRITE 1, FSYNC 2, FDSYNC 3, PREADV 7, PWRITEV 8.
-    let op = match word & 0xffff {
-        0 | 7 => OP_READ,
-        1 | 8 => OP_WRITE,
-        2 | 3 => OP_FSYNC,
-        _ => return 0,
-    };
-    let key = AsyncKey { space: slot.process, id: iocb };
-    if look(slot, (word >> 32) as u32, false) {
-        submit(slot, &key, op, 1, true);
+checked_apart! {
+    /// struct iocb (include/uapi/linux/aio_abi.h), as words: data, key and flags, opcode and descriptor, ...
+    fn submit_one as "iotrace_submit_one" (slot, pointer: u64) {
+        let Some(iocb) = user_word(pointer) else { return };
+        let Some(word) = user_word(iocb + 16) else { return };
+        // Linux opcodes of AIO: PREAD 0, PWRITE 1, FSYNC 2, FDSYNC 3, PREADV 7, PWRITEV 8.
+        let op = match word & 0xffff {
+            0 | 7 => OP_READ,
+            1 | 8 => OP_WRITE,
+            2 | 3 => OP_FSYNC,
+            _ => return,
+        };
+        let key = AsyncKey { space: slot.process, id: iocb };
+        if look(slot, (word >> 32) as u32, false) {
+            submit(slot, &key, op, 1, true);
+        }
     }
-    0
 }
 
 /// `io_getevents` returned `count` events.
@@ -254,12 +270,12 @@ pub fn io_getevents(slot: &mut ThreadSlot, events: u64, count: i64) {
     }
 }
 
-/// struct io_event: data, iocb, result, second result.
-#[inline(never)]
-fn reap_one(slot: &mut ThreadSlot, event: u64) -> u32 {
-    let (Some(iocb), Some(result)) = (user_word(event + 8), user_word(event + 16)) else { return 0 };
-    complete::<false>(AsyncKey { space: slot.process, id: iocb }, result as i64);
-    0
+checked_apart! {
+    /// struct io_event: data, iocb, result, second result.
+    fn reap_one as "iotrace_reap_one" (slot, event: u64) {
+        let (Some(iocb), Some(result)) = (user_word(event + 8), user_word(event + 16)) else { return };
+        complete_aio(slot.process, iocb, result as i64);
+    }
 }
 
 #[inline(always)]

@@ -178,7 +178,7 @@ fn exit(returned: i64) {
     if form < DATA_FORMS {
         rw::exit(slot, form, latency_ns, returned);
     } else {
-        meta::exit(slot, form, latency_ns, returned);
+        meta::exit(slot, form as u32, latency_ns, returned);
     }
 }
 

@@ -17,7 +17,7 @@ use iotrace_common::{
 use crate::{
     calls::now,
     maps::DEVICE_FILTER,
-    mem::{config, load, offset, probe},
+    mem::{checked_apart, config, load, offset, probe},
     meta::count,
     session::{place, way_of},
     target::{counting, current_slot, slot_of_call},
@@ -80,7 +80,7 @@ fn begin(inode: u64) -> Option<&'static mut ThreadSlot> {
 fn begin_with(file: u64, inode: u64) -> Option<&'static mut ThreadSlot> {
     let slot = current_slot()?;
     if slot.form == Form::Fault as u32 {
-        end(slot, true);
+        end(slot, 1);
     }
     // Within a call the fault is the call's: a write from mapped memory, say.
     if slot.form != 0 || !counting() || config!(op_mask) & (1 << OP_MMAP_FAULT) == 0 {
@@ -113,7 +113,7 @@ fn exit() {
     if let Some(slot) = slot_of_call()
         && slot.form == Form::Fault as u32
     {
-        end(slot, false);
+        end(slot, 0);
     }
 }
 
@@ -121,26 +121,27 @@ fn exit() {
 #[inline(always)]
 pub fn finish(slot: &mut ThreadSlot) {
     if slot.form == Form::Fault as u32 {
-        end(slot, true);
+        end(slot, 1);
     }
 }
 
-#[inline(never)]
-fn end(slot: &mut ThreadSlot, unseen: bool) -> u32 {
-    let wait_ns = slot.wait_ns;
-    let latency_ns = if unseen { wait_ns } else { now() - slot.enter_ns };
-    slot.form = 0;
-    count(slot, OP_MMAP_FAULT, 0, latency_ns, wait_ns, false);
-    let (way, end_ns, cached_bytes) = (slot.ways[0], slot.enter_ns + latency_ns, slot.cached_bytes);
-    if way != NO_WAY {
-        let file = place(slot, way);
-        file.dirty = 1;
-        file.last_ns = end_ns;
-        file.totals.faults += 1;
-        file.totals.fault_wait_ns += wait_ns;
-        file.totals.cached_bytes += cached_bytes;
+checked_apart! {
+
+    fn end as "iotrace_end" (slot, unseen: u32) {
+        let wait_ns = slot.wait_ns;
+        let latency_ns = if unseen != 0 { wait_ns } else { now() - slot.enter_ns };
+        slot.form = 0;
+        count(slot, OP_MMAP_FAULT, 0, latency_ns, wait_ns, false);
+        let (way, end_ns, cached_bytes) = (slot.ways[0], slot.enter_ns + latency_ns, slot.cached_bytes);
+        if way != NO_WAY {
+            let file = place(slot, way);
+            file.dirty = 1;
+            file.last_ns = end_ns;
+            file.totals.faults += 1;
+            file.totals.fault_wait_ns += wait_ns;
+            file.totals.cached_bytes += cached_bytes;
+        }
     }
-    0
 }
 
 /// A page, or since 5.16 a folio, enters the page cache on behalf of whoever runs.

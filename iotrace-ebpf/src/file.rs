@@ -14,7 +14,7 @@ use iotrace_common::{
 use crate::{
     maps::tally,
     mem::{config, field, offset, probe},
-    target::{current_task, task_field},
+    target::{current_task, slot_at, task_field},
 };
 
 /// Slots of the table inside `files_struct` (NR_OPEN_DEFAULT on 64-bit kernels).
@@ -34,6 +34,18 @@ const S_IFSOCK: u16 = 0o140_000;
 /// Through the slot, because pointers with a type and plain addresses cannot share the code that follows.
 #[inline(always)]
 pub fn look(slot: &mut ThreadSlot, fd: u32, with_position: bool) -> bool {
+    look_apart(slot.index, fd, with_position.into()) != 0
+}
+
+/// Checked apart: each of its typed loads costs the verifier a search of the kernel's types.
+#[unsafe(export_name = "iotrace_look")]
+#[inline(never)]
+extern "C" fn look_apart(index: u32, fd: u32, with_position: u32) -> u32 {
+    slot_at(index).is_some_and(|slot| look_up(slot, fd, with_position != 0)).into()
+}
+
+#[inline(always)]
+fn look_up(slot: &mut ThreadSlot, fd: u32, with_position: bool) -> bool {
     let files: u64 = task_field(current_task(), offset!(task_files));
     let fdt: u64 = task_field(files, offset!(files_fdt));
     let max_fds: u32 = task_field(fdt, offset!(fdtable_max_fds));
@@ -154,8 +166,9 @@ pub fn size_now(inode: u64, otherwise: u64) -> u64 {
 
 /// First `count` lengths of an io vector of the current process summed, `UNKNOWN_SIZE` when it is too long or unreadable.
 /// Out of line, so that calls without a vector do not pay for its stack.
+#[unsafe(export_name = "iotrace_iovec_bytes")]
 #[inline(never)]
-pub fn iovec_bytes(iov: u64, count: u64) -> u64 {
+pub extern "C" fn iovec_bytes(iov: u64, count: u64) -> u64 {
     const FOLLOWED: usize = 8;
     if count as usize > FOLLOWED || count == 0 {
         return iotrace_common::thread::UNKNOWN_SIZE;

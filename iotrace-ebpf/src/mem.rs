@@ -108,3 +108,29 @@ pub fn shared_max(place: *mut u64, value: u64) {
         }
     }
 }
+
+/// Defines a function that the verifier checks once, by itself, whoever calls it and however often: it may know nothing of
+/// its arguments, so it is given plain numbers alone, and finds the slot anew. Static functions are checked again at each
+/// call, with all that is known there, which of these programs would make millions of instructions.
+macro_rules! checked_apart {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident as $symbol:literal ($slot:ident $(, $arg:ident: $kind:ty)*) $body:block) => {
+        $(#[$meta])*
+        #[inline(always)]
+        $vis fn $name(slot: &mut iotrace_common::thread::ThreadSlot $(, $arg: $kind)*) {
+            #[unsafe(export_name = $symbol)]
+            #[inline(never)]
+            extern "C" fn apart(index: u32 $(, $arg: $kind)*) -> u32 {
+                if let Some(slot) = $crate::target::slot_at(index) {
+                    work(slot $(, $arg)*);
+                }
+                0
+            }
+
+            #[inline(always)]
+            fn work($slot: &mut iotrace_common::thread::ThreadSlot $(, $arg: $kind)*) $body
+
+            apart(slot.index $(, $arg)*);
+        }
+    };
+}
+pub(crate) use checked_apart;

@@ -18,7 +18,7 @@ use crate::{
     block::add,
     file::look,
     maps::{EVENTS, FREE_OP_SETS, NO_WAKEUP, OP_SETS, OP_STATS, tally},
-    mem::{atomic_add, bounded, config},
+    mem::{atomic_add, bounded, checked_apart, config},
     rw::{count_errno, count_op},
     session::{closing, holders, opened, place, way_of},
 };
@@ -93,42 +93,42 @@ pub fn enter(slot: &mut ThreadSlot, form: u8, argument: impl Fn(usize) -> u64) -
     true
 }
 
-/// Counts the call.
-#[inline(never)]
-pub fn exit(slot: &mut ThreadSlot, form: usize, latency_ns: u64, returned: i64) -> u32 {
-    let (op, first) = op_of(form as u32);
-    count_op();
-    let wait_ns = slot.wait_ns;
-    count(slot, op, form as u32 - first, latency_ns, wait_ns, returned < 0);
-    if returned < 0 {
-        if count_errno(slot.process, op, returned) != 0 && slot.argument == 1 {
-            tell_path(slot, op, (-returned) as u32);
-        }
-        return 0;
-    }
-    match op {
-        OP_OPEN => {
-            if look(slot, returned as u32, false) {
-                opened(slot, latency_ns, wait_ns);
+checked_apart! {
+    /// Counts the call.
+    pub fn exit as "iotrace_exit" (slot, form: u32, latency_ns: u64, returned: i64) {
+        let (op, first) = op_of(form);
+        count_op();
+        let wait_ns = slot.wait_ns;
+        count(slot, op, form - first, latency_ns, wait_ns, returned < 0);
+        if returned < 0 {
+            if count_errno(slot.process, op, returned) != 0 && slot.argument == 1 {
+                tell_path(slot, op, (-returned) as u32);
             }
+            return;
         }
-        OP_FSYNC => {
-            let way = slot.ways[0];
-            if way != NO_WAY {
-                let end_ns = slot.enter_ns + latency_ns;
-                let file = place(slot, way);
-                if file.kind == Kind::Regular as u32 {
-                    file.dirty = 1;
-                    file.last_ns = end_ns;
-                    file.totals.syncs += 1;
-                    file.totals.sync_ns += latency_ns;
+        match op {
+            OP_OPEN => {
+                if look(slot, returned as u32, false) {
+                    opened(slot, latency_ns, wait_ns);
                 }
             }
+            OP_FSYNC => {
+                let way = slot.ways[0];
+                if way != NO_WAY {
+                    let end_ns = slot.enter_ns + latency_ns;
+                    let file = place(slot, way);
+                    if file.kind == Kind::Regular as u32 {
+                        file.dirty = 1;
+                        file.last_ns = end_ns;
+                        file.totals.syncs += 1;
+                        file.totals.sync_ns += latency_ns;
+                    }
+                }
+            }
+            OP_RENAME => tell_path(slot, op, 0),
+            _ => {}
         }
-        OP_RENAME => tell_path(slot, op, 0),
-        _ => {}
     }
-    0
 }
 
 /// Adds one call to the process's set of an operation.
@@ -168,8 +168,9 @@ pub fn count(slot: &mut ThreadSlot, op: u32, form: u32, latency_ns: u64, wait_ns
 }
 
 /// Place of a set plus one, made when it is new; 0 when there is no room.
+#[unsafe(export_name = "iotrace_find_set")]
 #[inline(never)]
-pub fn find_set(process: u64, op: u32) -> u32 {
+pub extern "C" fn find_set(process: u64, op: u32) -> u32 {
     let key = OpKey { process, op, used: 1 };
     // SAFETY: preallocated map; copied at once.
     if let Some(&index) = unsafe { OP_SETS.get(key) } {

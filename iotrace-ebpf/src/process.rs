@@ -198,11 +198,12 @@ fn retire(tid: u32, last: bool) {
 }
 
 /// Tells user space of the current process: ids, name, arguments.
+#[unsafe(export_name = "iotrace_announce")]
 #[inline(never)]
-pub fn announce(kind: u32, key: u64, flags: u32) {
+pub extern "C" fn announce(kind: u32, key: u64, flags: u32) -> u32 {
     let Some(mut record) = EVENTS.reserve::<ProcessSeen>(0) else {
         tally!(lost_ring);
-        return;
+        return 0;
     };
     let leader: u64 = task_field(current_task(), offset!(task_group_leader));
     let parent: u64 = task_field(leader, offset!(task_real_parent));
@@ -220,6 +221,7 @@ pub fn announce(kind: u32, key: u64, flags: u32) {
         (*seen).args_len = if flags & KERNEL_THREAD != 0 { 0 } else { copy_args(&raw mut (*seen).args) };
     }
     record.submit(NO_WAKEUP);
+    0
 }
 
 /// Pid in the innermost namespace: `pid->numbers[pid->level].nr`.

@@ -239,8 +239,9 @@ fn add_one(counts: &mut [u64; BUCKETS], value: u64) {
 }
 
 /// Counts a failed call; is it the first of its kind?
+#[unsafe(export_name = "iotrace_count_errno")]
 #[inline(never)]
-pub fn count_errno(process: u64, op: u32, returned: i64) -> u64 {
+pub extern "C" fn count_errno(process: u64, op: u32, returned: i64) -> u64 {
     let mut errno = (-returned) as u32;
     if (512..=516).contains(&errno) {
         errno = 4; // ERESTARTSYS and kin: user space sees EINTR or a restarted call

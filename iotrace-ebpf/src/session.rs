@@ -21,7 +21,7 @@ use iotrace_common::{
 use crate::{
     file::{describe, size_now},
     maps::{EVENTS, FOLDERS_SEEN, LOST_CLASSES, NO_WAKEUP, SESSIONS, tally},
-    mem::{atomic_add, bounded, offset, probe},
+    mem::{atomic_add, bounded, checked_apart, offset, probe},
 };
 
 /// Folders told of at once, from the file's own upwards.
@@ -50,36 +50,36 @@ pub fn way_of(slot: &mut ThreadSlot, taken: u32) -> u32 {
     way
 }
 
-/// Makes `way` the place of the file in `slot.seen`.
-#[inline(never)]
-fn turn_to(slot: &mut ThreadSlot, way: u32) -> u32 {
-    put_down(slot, way);
-    let seen = seen(slot);
-    let process = slot.process;
-    let now = crate::calls::now();
-    let place = place(slot, way);
-    zero(place);
-    describe(place, seen);
-    place.first_ns = now;
-    if place.kind > Kind::BlockDevice as u32 {
-        return 0;
-    }
-    let key = SessionKey { process, file: seen.file };
-    match SESSIONS.get_ptr_mut(key) {
-        // SAFETY: a map value.
-        Some(session) if unsafe { (*session).ino == place.ino && (*session).dev == place.dev } => {
-            // SAFETY: as above.
-            unsafe {
-                place.next_start = (*session).next_start;
-                place.covered = (*session).covered;
-            }
+checked_apart! {
+    /// Makes `way` the place of the file in `slot.seen`.
+    fn turn_to as "iotrace_turn_to" (slot, way: u32) {
+        put_down(slot, way);
+        let seen = seen(slot);
+        let process = slot.process;
+        let now = crate::calls::now();
+        let place = place(slot, way);
+        zero(place);
+        describe(place, seen);
+        place.first_ns = now;
+        if place.kind > Kind::BlockDevice as u32 {
+            return;
         }
-        _ => place.flags = PARTIAL,
+        let key = SessionKey { process, file: seen.file };
+        match SESSIONS.get_ptr_mut(key) {
+            // SAFETY: a map value.
+            Some(session) if unsafe { (*session).ino == place.ino && (*session).dev == place.dev } => {
+                // SAFETY: as above.
+                unsafe {
+                    place.next_start = (*session).next_start;
+                    place.covered = (*session).covered;
+                }
+            }
+            _ => place.flags = PARTIAL,
+        }
+        if place.kind == Kind::Regular as u32 {
+            tell_name(slot, way);
+        }
     }
-    if place.kind == Kind::Regular as u32 {
-        tell_name(slot, way);
-    }
-    0
 }
 
 /// The file of `slot.seen`, as plain numbers.
@@ -89,37 +89,37 @@ pub fn seen(slot: &ThreadSlot) -> Seen {
     unsafe { core::ptr::read_volatile(&raw const slot.seen) }
 }
 
-/// The place of a file just opened, new.
-#[inline(never)]
-pub fn opened(slot: &mut ThreadSlot, open_ns: u64, open_wait_ns: u64) -> u32 {
-    let seen = seen(slot);
-    let way = (seen.file >> 8) as u32 & (WAYS as u32 - 1);
-    // Whatever was counted at this address is of a file that was closed unseen: by an exec, dup2 or close_range, or with
-    // its last mapping.
-    if place(slot, way).file == seen.file {
-        conclude(slot, way, 0);
-    } else {
-        put_down(slot, way);
+checked_apart! {
+    /// The place of a file just opened, new.
+    pub fn opened as "iotrace_opened" (slot, open_ns: u64, open_wait_ns: u64) {
+        let seen = seen(slot);
+        let way = (seen.file >> 8) as u32 & (WAYS as u32 - 1);
+        // Whatever was counted at this address is of a file that was closed unseen: by an exec, dup2 or close_range, or with
+        // its last mapping.
+        if place(slot, way).file == seen.file {
+            conclude(slot, way, 0);
+        } else {
+            put_down(slot, way);
+        }
+        let key = SessionKey { process: slot.process, file: seen.file };
+        if SESSIONS.get_ptr_mut(key).is_some() {
+            tell_stale(slot, seen.file);
+            let _ = SESSIONS.remove(key);
+        }
+        let now = crate::calls::now();
+        let place = place(slot, way);
+        zero(place);
+        describe(place, seen);
+        place.first_ns = now;
+        place.last_ns = now;
+        place.flags = OPENED;
+        place.dirty = 1;
+        place.totals.open_ns = open_ns;
+        place.totals.open_wait_ns = open_wait_ns;
+        if place.kind == Kind::Regular as u32 {
+            tell_name(slot, way);
+        }
     }
-    let key = SessionKey { process: slot.process, file: seen.file };
-    if let Some(session) = SESSIONS.get_ptr_mut(key) {
-        tell_stale(slot, session);
-        let _ = SESSIONS.remove(key);
-    }
-    let now = crate::calls::now();
-    let place = place(slot, way);
-    zero(place);
-    describe(place, seen);
-    place.first_ns = now;
-    place.last_ns = now;
-    place.flags = OPENED;
-    place.dirty = 1;
-    place.totals.open_ns = open_ns;
-    place.totals.open_wait_ns = open_wait_ns;
-    if place.kind == Kind::Regular as u32 {
-        tell_name(slot, way);
-    }
-    0
 }
 
 #[inline(always)]
@@ -131,51 +131,51 @@ fn zero(place: &mut FileSlot) {
     }
 }
 
-/// Puts down what was counted at `way`, for the one who closes the file, and frees the place.
-#[inline(never)]
-pub fn put_down(slot: &mut ThreadSlot, way: u32) -> u32 {
-    let process = slot.process;
-    let from = place(slot, way);
-    let file = from.file;
-    from.file = 0;
-    if file == 0 || from.dirty == 0 || from.kind != Kind::Regular as u32 {
-        return 0;
-    }
-    let key = SessionKey { process, file };
-    let mut session = SESSIONS.get_ptr_mut(key);
-    if let Some(known) = session
-        // SAFETY: a map value.
-        && unsafe { (*known).ino != from.ino || (*known).dev != from.dev }
-    {
-        // A later file at the same address: the earlier one was closed unseen.
-        tell_stale(slot, known);
-        let _ = SESSIONS.remove(key);
-        session = None;
-    }
-    if session.is_none() {
-        insert_fresh(slot, way, &key);
-        session = SESSIONS.get_ptr_mut(key);
-    }
-    let from = place(slot, way);
-    match session {
-        // SAFETY: a map value, shared: counters are added to atomically.
-        Some(session) => unsafe {
-            (*session).flags |= from.flags;
-            (*session).next_start = from.next_start;
-            if from.covered > (*session).covered {
-                (*session).covered = from.covered;
+checked_apart! {
+    /// Puts down what was counted at `way`, for the one who closes the file, and frees the place.
+    pub fn put_down as "iotrace_put_down" (slot, way: u32) {
+        let process = slot.process;
+        let from = place(slot, way);
+        let file = from.file;
+        from.file = 0;
+        if file == 0 || from.dirty == 0 || from.kind != Kind::Regular as u32 {
+            return;
+        }
+        let key = SessionKey { process, file };
+        let mut session = SESSIONS.get_ptr_mut(key);
+        if let Some(known) = session
+            // SAFETY: a map value.
+            && unsafe { (*known).ino != from.ino || (*known).dev != from.dev }
+        {
+            // A later file at the same address: the earlier one was closed unseen.
+            tell_stale(slot, file);
+            let _ = SESSIONS.remove(key);
+            session = None;
+        }
+        if session.is_none() {
+            insert_fresh(slot, way, &key);
+            session = SESSIONS.get_ptr_mut(key);
+        }
+        let from = place(slot, way);
+        match session {
+            // SAFETY: a map value, shared: counters are added to atomically.
+            Some(session) => unsafe {
+                (*session).flags |= from.flags;
+                (*session).next_start = from.next_start;
+                if from.covered > (*session).covered {
+                    (*session).covered = from.covered;
+                }
+                (*session).last_ns = from.last_ns;
+                (*session).size = size_now(from.inode, from.size);
+                add_totals(&raw mut (*session).totals, &raw const from.totals);
+            },
+            None => {
+                from.file = file;
+                record(slot, way, 0);
+                place(slot, way).file = 0;
             }
-            (*session).last_ns = from.last_ns;
-            (*session).size = size_now(from.inode, from.size);
-            add_totals(&raw mut (*session).totals, &raw const from.totals);
-        },
-        None => {
-            from.file = file;
-            record(slot, way, 0);
-            place(slot, way).file = 0;
         }
     }
-    0
 }
 
 /// Makes an empty entry, in the memory of the slot's record: the stack has no room for it.
@@ -262,35 +262,35 @@ fn insert_transfer(key: &SessionKey, transfer: &AsyncOp) -> u32 {
     0
 }
 
-/// The file of `slot.seen` is about to be closed; `last` when this was the only reference.
-#[inline(never)]
-pub fn closing(slot: &mut ThreadSlot, last: u32) -> u32 {
-    if last == 0 {
-        // Others still hold it: the process's session may go on.
-        return 0;
-    }
-    let seen = seen(slot);
-    let way = (seen.file >> 8) as u32 & (WAYS as u32 - 1);
-    let mut found = NO_WAY;
-    if is_at(slot, way, &seen) {
-        found = way;
-    }
-    if is_at(slot, way ^ 1, &seen) {
+checked_apart! {
+    /// The file of `slot.seen` is about to be closed; `last` when this was the only reference.
+    pub fn closing as "iotrace_closing" (slot, last: u32) {
+        if last == 0 {
+            // Others still hold it: the process's session may go on.
+            return;
+        }
+        let seen = seen(slot);
+        let way = (seen.file >> 8) as u32 & (WAYS as u32 - 1);
+        let mut found = NO_WAY;
+        if is_at(slot, way, &seen) {
+            found = way;
+        }
+        if is_at(slot, way ^ 1, &seen) {
+            if found == NO_WAY {
+                found = way ^ 1;
+            } else {
+                put_down(slot, way ^ 1);
+            }
+        }
         if found == NO_WAY {
-            found = way ^ 1;
-        } else {
-            put_down(slot, way ^ 1);
+            if SESSIONS.get_ptr_mut(SessionKey { process: slot.process, file: seen.file }).is_none() {
+                return;
+            }
+            turn_to(slot, way);
+            found = way;
         }
+        conclude(slot, found, CLOSED);
     }
-    if found == NO_WAY {
-        if SESSIONS.get_ptr_mut(SessionKey { process: slot.process, file: seen.file }).is_none() {
-            return 0;
-        }
-        turn_to(slot, way);
-        found = way;
-    }
-    conclude(slot, found, CLOSED);
-    0
 }
 
 #[inline(always)]
@@ -299,80 +299,81 @@ fn is_at(slot: &mut ThreadSlot, way: u32, seen: &Seen) -> bool {
     known.file == seen.file && known.inode == seen.inode && known.ino == seen.ino
 }
 
-/// What a thread that ends has counted: told of when it is the `last` of its process, else put down for the others.
-#[inline(never)]
-pub fn leave(slot: &mut ThreadSlot, last: u32) -> u32 {
-    for way in 0..WAYS as u32 {
-        if last != 0 {
-            conclude(slot, way, 0);
-        } else {
-            put_down(slot, way);
-        }
-    }
-    0
-}
-
-/// Sends what this thread counted at `way`, and others have put down of the same open file, and frees the place.
-#[inline(never)]
-fn conclude(slot: &mut ThreadSlot, way: u32, flags: u32) -> u32 {
-    let process = slot.process;
-    let mine = place(slot, way);
-    let file = mine.file;
-    if file == 0 || mine.kind != Kind::Regular as u32 {
-        mine.file = 0;
-        return 0;
-    }
-    let key = SessionKey { process, file };
-    if let Some(session) = SESSIONS.get_ptr_mut(key) {
-        // SAFETY: a map value.
-        let same = unsafe { (*session).ino == mine.ino && (*session).dev == mine.dev };
-        if same {
-            // SAFETY: as above.
-            unsafe {
-                mine.flags = (mine.flags & !PARTIAL) | (*session).flags;
-                if (*session).covered > mine.covered {
-                    mine.covered = (*session).covered;
-                }
-                if (*session).first_ns < mine.first_ns {
-                    mine.first_ns = (*session).first_ns;
-                }
-                add_totals(&raw mut mine.totals, &raw const (*session).totals);
-                mine.dirty = 1;
+checked_apart! {
+    /// What a thread that ends has counted: told of when it is the `last` of its process, else put down for the others.
+    pub fn leave as "iotrace_leave" (slot, last: u32) {
+        for way in 0..WAYS as u32 {
+            if last != 0 {
+                conclude(slot, way, 0);
+            } else {
+                put_down(slot, way);
             }
-        } else {
-            tell_stale(slot, session);
         }
-        let _ = SESSIONS.remove(key);
     }
-    if place(slot, way).dirty != 0 {
-        record(slot, way, flags);
-    }
-    place(slot, way).file = 0;
-    0
 }
 
-/// A record of what an earlier file at the same address left behind; nothing of it but numbers can be trusted.
-#[inline(never)]
-fn tell_stale(slot: &mut ThreadSlot, session: *mut Session) -> u32 {
-    let process = slot.process;
-    let out = &mut slot.record;
-    // SAFETY: a map value.
-    unsafe {
-        out.kind = SESSION;
-        out.flags = (*session).flags;
-        out.process = process;
-        out.file = 0;
-        out.ino = (*session).ino;
-        out.size = (*session).size;
-        out.dev = (*session).dev;
-        out._pad = 0;
-        out.covered = (*session).covered;
-        out.first_ns = (*session).first_ns;
-        out.last_ns = (*session).last_ns;
-        copy_totals(&raw mut out.totals, &raw const (*session).totals);
+checked_apart! {
+    /// Sends what this thread counted at `way`, and others have put down of the same open file, and frees the place.
+    fn conclude as "iotrace_conclude" (slot, way: u32, flags: u32) {
+        let process = slot.process;
+        let mine = place(slot, way);
+        let file = mine.file;
+        if file == 0 || mine.kind != Kind::Regular as u32 {
+            mine.file = 0;
+            return;
+        }
+        let key = SessionKey { process, file };
+        if let Some(session) = SESSIONS.get_ptr_mut(key) {
+            // SAFETY: a map value.
+            let same = unsafe { (*session).ino == mine.ino && (*session).dev == mine.dev };
+            if same {
+                // SAFETY: as above.
+                unsafe {
+                    mine.flags = (mine.flags & !PARTIAL) | (*session).flags;
+                    if (*session).covered > mine.covered {
+                        mine.covered = (*session).covered;
+                    }
+                    if (*session).first_ns < mine.first_ns {
+                        mine.first_ns = (*session).first_ns;
+                    }
+                    add_totals(&raw mut mine.totals, &raw const (*session).totals);
+                    mine.dirty = 1;
+                }
+            } else {
+                tell_stale(slot, file);
+            }
+            let _ = SESSIONS.remove(key);
+        }
+        if place(slot, way).dirty != 0 {
+            record(slot, way, flags);
+        }
+        place(slot, way).file = 0;
     }
-    send(slot);
-    0
+}
+
+checked_apart! {
+    /// A record of what an earlier file at the same address left behind; nothing of it but numbers can be trusted.
+    fn tell_stale as "iotrace_tell_stale" (slot, file: u64) {
+        let process = slot.process;
+        let Some(session) = SESSIONS.get_ptr_mut(SessionKey { process, file }) else { return };
+        let out = &mut slot.record;
+        // SAFETY: a map value.
+        unsafe {
+            out.kind = SESSION;
+            out.flags = (*session).flags;
+            out.process = process;
+            out.file = 0;
+            out.ino = (*session).ino;
+            out.size = (*session).size;
+            out.dev = (*session).dev;
+            out._pad = 0;
+            out.covered = (*session).covered;
+            out.first_ns = (*session).first_ns;
+            out.last_ns = (*session).last_ns;
+            copy_totals(&raw mut out.totals, &raw const (*session).totals);
+        }
+        send(slot);
+    }
 }
 
 #[inline(always)]
@@ -384,65 +385,65 @@ unsafe fn copy_totals(to: *mut FileTotals, from: *const FileTotals) {
     }
 }
 
-/// Sends the numbers of the file at `way`.
-#[inline(never)]
-fn record(slot: &mut ThreadSlot, way: u32, flags: u32) -> u32 {
-    let process = slot.process;
-    // SAFETY: in bounds; a copy of the pointer, since the record lies in the same slot.
-    let from = unsafe { &*(&raw const *place(slot, way)) };
-    let out = &mut slot.record;
-    out.kind = SESSION;
-    out.process = process;
-    out.file = from.file;
-    out.ino = from.ino;
-    out.dev = from.dev;
-    out._pad = 0;
-    out.covered = from.covered;
-    out.first_ns = from.first_ns;
-    out.last_ns = from.last_ns;
-    out.size = size_now(from.inode, from.size);
-    let links: u32 = probe(from.inode, offset!(inode_nlink)).unwrap_or(1);
-    let deleted = if links == 0 { DELETED } else { 0 };
-    out.flags = from.flags | flags | deleted;
-    // SAFETY: both within the slot, and apart.
-    unsafe { copy_totals(&raw mut out.totals, &raw const from.totals) };
-    send(slot);
-    0
+checked_apart! {
+    /// Sends the numbers of the file at `way`.
+    fn record as "iotrace_record" (slot, way: u32, flags: u32) {
+        let process = slot.process;
+        // SAFETY: in bounds; a copy of the pointer, since the record lies in the same slot.
+        let from = unsafe { &*(&raw const *place(slot, way)) };
+        let out = &mut slot.record;
+        out.kind = SESSION;
+        out.process = process;
+        out.file = from.file;
+        out.ino = from.ino;
+        out.dev = from.dev;
+        out._pad = 0;
+        out.covered = from.covered;
+        out.first_ns = from.first_ns;
+        out.last_ns = from.last_ns;
+        out.size = size_now(from.inode, from.size);
+        let links: u32 = probe(from.inode, offset!(inode_nlink)).unwrap_or(1);
+        let deleted = if links == 0 { DELETED } else { 0 };
+        out.flags = from.flags | flags | deleted;
+        // SAFETY: both within the slot, and apart.
+        unsafe { copy_totals(&raw mut out.totals, &raw const from.totals) };
+        send(slot);
+    }
 }
 
-/// Sends the name of the file at `way`, and of its folder when that is new.
-#[inline(never)]
-fn tell_name(slot: &mut ThreadSlot, way: u32) -> u32 {
-    let process = slot.process;
-    let from = place(slot, way);
-    let (file, dev, ino) = (from.file, from.dev, from.ino);
-    if file == from.inode {
-        return 0; // a mapping, by its inode alone
+checked_apart! {
+    /// Sends the name of the file at `way`, and of its folder when that is new.
+    fn tell_name as "iotrace_tell_name" (slot, way: u32) {
+        let process = slot.process;
+        let from = place(slot, way);
+        let (file, dev, ino) = (from.file, from.dev, from.ino);
+        if file == from.inode {
+            return; // a mapping, by its inode alone
+        }
+        let dentry: u64 = probe(file, offset!(file_dentry)).unwrap_or(0);
+        let mount: u64 = probe(file, offset!(file_mount)).unwrap_or(0);
+        let folder: u64 = probe(dentry, offset!(dentry_parent)).unwrap_or(0);
+        let folder_inode: u64 = probe(folder, offset!(dentry_inode)).unwrap_or(0);
+        let folder_ino: u64 = probe(folder_inode, offset!(inode_ino)).unwrap_or(0);
+        // SAFETY: a name is smaller than the record it shares memory with.
+        let out = unsafe { &mut *(&raw mut slot.record).cast::<NameRecord>() };
+        out.kind = NAME;
+        out.dev = dev;
+        out.process = process;
+        out.ino = ino;
+        out.folder = folder_ino;
+        // A struct vfsmount lies in a struct mount.
+        out.mount = probe(mount.wrapping_sub(offset!(mount_mnt) as u64), offset!(mount_id)).unwrap_or(0);
+        let length = read_name(&mut out.name, dentry);
+        out.name_len = length;
+        let size = NAME_HEAD + bounded::<{ NAME_BYTES as u64 + 1 }>(length.into());
+        // SAFETY: `size` bytes of the record.
+        let bytes = unsafe { core::slice::from_raw_parts((&raw const *out).cast::<u8>(), size) };
+        if EVENTS.output::<[u8]>(bytes, NO_WAKEUP).is_err() {
+            tally!(lost_ring);
+        }
+        tell_folders(folder, dev, folder_ino);
     }
-    let dentry: u64 = probe(file, offset!(file_dentry)).unwrap_or(0);
-    let mount: u64 = probe(file, offset!(file_mount)).unwrap_or(0);
-    let folder: u64 = probe(dentry, offset!(dentry_parent)).unwrap_or(0);
-    let folder_inode: u64 = probe(folder, offset!(dentry_inode)).unwrap_or(0);
-    let folder_ino: u64 = probe(folder_inode, offset!(inode_ino)).unwrap_or(0);
-    // SAFETY: a name is smaller than the record it shares memory with.
-    let out = unsafe { &mut *(&raw mut slot.record).cast::<NameRecord>() };
-    out.kind = NAME;
-    out.dev = dev;
-    out.process = process;
-    out.ino = ino;
-    out.folder = folder_ino;
-    // A struct vfsmount lies in a struct mount.
-    out.mount = probe(mount.wrapping_sub(offset!(mount_mnt) as u64), offset!(mount_id)).unwrap_or(0);
-    let length = read_name(&mut out.name, dentry);
-    out.name_len = length;
-    let size = NAME_HEAD + bounded::<{ NAME_BYTES as u64 + 1 }>(length.into());
-    // SAFETY: `size` bytes of the record.
-    let bytes = unsafe { core::slice::from_raw_parts((&raw const *out).cast::<u8>(), size) };
-    if EVENTS.output::<[u8]>(bytes, NO_WAKEUP).is_err() {
-        tally!(lost_ring);
-    }
-    tell_folders(folder, dev, folder_ino);
-    0
 }
 
 /// Copies the last name of a dentry; its length, at most `NAME_BYTES`.
@@ -467,27 +468,28 @@ fn send(slot: &mut ThreadSlot) {
     }
 }
 
-/// The ring is full: the numbers are kept by size class.
-#[inline(never)]
-fn lost(slot: &mut ThreadSlot) -> u32 {
-    tally!(lost_ring);
-    let class = bounded::<{ CLASSES as u64 }>(class_of(slot.record.size) as u64) as u32;
-    if let Some(kept) = LOST_CLASSES.get_ptr_mut(class) {
-        // SAFETY: a map value, shared.
-        unsafe {
-            atomic_add(&raw mut (*kept).records, 1);
-            if slot.record.flags & OPENED != 0 {
-                atomic_add(&raw mut (*kept).opens, 1);
+checked_apart! {
+    /// The ring is full: the numbers are kept by size class.
+    fn lost as "iotrace_lost" (slot) {
+        tally!(lost_ring);
+        let class = bounded::<{ CLASSES as u64 }>(class_of(slot.record.size) as u64) as u32;
+        if let Some(kept) = LOST_CLASSES.get_ptr_mut(class) {
+            // SAFETY: a map value, shared.
+            unsafe {
+                atomic_add(&raw mut (*kept).records, 1);
+                if slot.record.flags & OPENED != 0 {
+                    atomic_add(&raw mut (*kept).opens, 1);
+                }
+                add_totals(&raw mut (*kept).totals, &raw const slot.record.totals);
             }
-            add_totals(&raw mut (*kept).totals, &raw const slot.record.totals);
         }
     }
-    0
 }
 
 /// Tells of a folder and those above it that were not told of.
+#[unsafe(export_name = "iotrace_tell_folders")]
 #[inline(never)]
-fn tell_folders(mut folder: u64, dev: u32, mut ino: u64) -> u32 {
+extern "C" fn tell_folders(mut folder: u64, dev: u32, mut ino: u64) -> u32 {
     for _ in 0..FOLDER_DEPTH {
         let key = FolderKey { ino, dev: dev.into() };
         // SAFETY: preallocated map; only its presence matters.

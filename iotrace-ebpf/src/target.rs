@@ -89,9 +89,17 @@ pub fn current_slot() -> Option<&'static mut ThreadSlot> {
     if slot.tid as u64 == tid { Some(slot) } else { None }
 }
 
-/// The slow path: through the maps. Out of line, so that each twin stays small.
+/// A slot by its place.
+#[inline(always)]
+pub fn slot_at(index: u32) -> Option<&'static mut ThreadSlot> {
+    // SAFETY: a map value, which only its thread writes.
+    THREAD_SLOTS.get_ptr_mut(index).map(|slot| unsafe { &mut *slot })
+}
+
+/// The slow path: through the maps. Checked apart.
+#[unsafe(export_name = "iotrace_find_slot")]
 #[inline(never)]
-fn find_slot(pid_tgid: u64) -> u64 {
+extern "C" fn find_slot(pid_tgid: u64) -> u64 {
     let tid = pid_tgid as u32;
     // SAFETY: preallocated map; the value is copied at once.
     if let Some(&slot) = unsafe { THREADS.get(tid) } {
@@ -112,6 +120,7 @@ fn find_slot(pid_tgid: u64) -> u64 {
     unsafe {
         (*place).tid = tid;
         (*place).process = process;
+        (*place).index = slot;
     }
     if THREADS.insert(tid, slot, 0).is_err() {
         tally!(lost_thread_map);
@@ -201,8 +210,9 @@ pub fn current_owner() -> u64 {
 /// Start time of a process that is no target.
 const NOBODY: u64 = (1 << process::START_BITS) - 1;
 
+#[unsafe(export_name = "iotrace_find_owner")]
 #[inline(never)]
-fn find_owner(tgid: u32) -> u64 {
+extern "C" fn find_owner(tgid: u32) -> u64 {
     let flags: u32 = task_field(current_task(), offset!(task_flags));
     if flags & PF_KTHREAD == 0 { current_process(tgid, true) } else { kernel_thread(tgid) }
 }

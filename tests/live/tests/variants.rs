@@ -13,7 +13,10 @@ fn every_form_is_counted_once_by_either_kind_of_hook() {
         println!("--without {without}: attached in {} ms", report.num("/overhead/attach_ns") / 1_000_000);
         let hooks = report.list("/probes").iter().find(|probe| probe["metric"] == "file calls").cloned();
         let variant = hooks.and_then(|probe| Some(probe["variant"].as_str()?.to_owned())).expect("a variant");
-        assert!(without == "kprobe" || variant.starts_with("tp_btf sys_enter"), "{variant} with --without {without}");
+        assert!(
+            without == "kprobe" || variant.starts_with("tp_btf sys_enter"),
+            "{variant} with --without {without}"
+        );
     }
 }
 
