@@ -241,8 +241,6 @@ mod tests {
         let pid = parent.pid;
         processes.seen(key(pid, 1 << 30), parent, false);
         processes.seen(key(pid - 1, 1 << 31), named(pid - 1, pid, b"python"), false);
-        assert!(
-            processes.finish([], |_| None).iter().all(|p| *p.cmdline == [b"python".to_vec()])
-        );
+        assert!(processes.finish([], |_| None).iter().all(|p| *p.cmdline == [b"python".to_vec()]));
     }
 }

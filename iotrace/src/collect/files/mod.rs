@@ -136,6 +136,8 @@ pub struct Files {
     folders: Folders,
     /// Mounts met, and through which process: (mount, device, process).
     mounts: Vec<(u32, u32, u64)>,
+    /// What was done, by device, with files whose name was not told (`files` is not kept).
+    nameless: std::collections::HashMap<u32, Class>,
     shared: HashTable<u32>,
     shared_list: Vec<Shared>,
     processes: Vec<(u64, ByProcess)>,
@@ -159,6 +161,7 @@ impl Default for Files {
             names: Vec::new(),
             folders: Folders::default(),
             mounts: Vec::new(),
+            nameless: std::collections::HashMap::new(),
             shared: HashTable::new(),
             shared_list: Vec::new(),
             processes: Vec::new(),
@@ -219,11 +222,12 @@ impl Files {
         })
     }
 
-    /// Takes a name.
-    pub fn name(&mut self, named: &Named) {
+    /// Takes a name. Is its mount one not met before?
+    pub fn name(&mut self, named: &Named) -> bool {
         let process = self.process(named.process);
         let (index, new) = self.place(named.dev, named.ino);
         let folder = self.folders.place(named.dev, named.folder);
+        let known_mounts = self.mounts.len();
         let mount = self.mount(named);
         self.folders.used_through(folder, mount);
         let known = self.entry(index);
@@ -243,6 +247,7 @@ impl Files {
             entry.name = name;
             entry.name_len = named.name.len().min(255) as u8;
         }
+        self.mounts.len() > known_mounts
     }
 
     /// Takes a session, or a part of one.
@@ -290,7 +295,13 @@ impl Files {
         class.opens += u64::from(opened);
         class.totals.add(&part.totals);
         let entry = *self.entry(index);
-        self.folders.add(entry.folder, opened, &part.totals);
+        if entry.folder == u32::MAX {
+            let nameless = self.nameless.entry(part.dev).or_default();
+            nameless.opens += u64::from(opened);
+            nameless.totals.add(&part.totals);
+        } else {
+            self.folders.add(entry.folder, opened, &part.totals);
+        }
         let start = entry.name as usize;
         let name = self.names.get(start..start + usize::from(entry.name_len)).unwrap_or_default();
         self.writes.note(index, part, name);
@@ -340,12 +351,16 @@ impl Files {
         }
     }
 
-    /// Gives a file the path that its process's table of descriptors shows.
-    pub fn path(&mut self, dev: u32, ino: u64, path: &[u8]) {
-        let (index, new) = self.place(dev, ino);
-        if !new && self.entry(index).name_len == 0 {
-            self.writes.path(index, path.to_vec());
-        }
+    /// Was the name of a file not told?
+    pub fn is_nameless(&mut self, dev: u32, ino: u64) -> bool {
+        let (index, _) = self.place(dev, ino);
+        self.entry(index).name_len == 0
+    }
+
+    /// Gives a file whose name was not told the path that its process's descriptors or mappings show.
+    pub fn path(&mut self, dev: u32, ino: u64, path: Vec<u8>) {
+        let (index, _) = self.place(dev, ino);
+        self.writes.path(index, path);
     }
 
     /// Adds the numbers of records that a full ring buffer dropped.
