@@ -76,8 +76,7 @@ impl Files {
     /// Each file of each process: index of the process, the file, flags.
     fn pairs(&self) -> impl Iterator<Item = (u32, &Entry, u8)> {
         let own = self.entries().map(|entry| (entry.process, entry, entry.flags));
-        let shared =
-            self.shared_list.iter().map(|shared| (shared.process, self.entry(shared.entry), shared.flags));
+        let shared = self.shared.iter().map(|(process, index, flags)| (process, self.entry(index), flags));
         own.chain(shared).filter(|(_, _, flags)| flags & OWN != 0)
     }
 
