@@ -107,11 +107,23 @@ fn the_first_epoch_waits_the_second_does_not_and_cold_files_stand_out() {
     let mut paths: Vec<_> = names.map(|path| path.display().to_string()).collect();
     paths.sort();
     paths.truncate(5);
-    paths.iter().for_each(|path| device::drop_from_cache(path.as_ref()).expect("drop a file from the cache"));
-    let (report, truth) = epoch(&live, &dir, &[]);
-    assert_epoch(&report, &truth);
-    let mut top: Vec<_> = report.list("/files/top")[..5].iter().map(|file| text(file, "/path")).collect();
-    top.sort_unstable();
-    assert_eq!(top, paths, "the cold files wait most");
-    assert_eq!(text(&report.list("/files/folders")[0], "/path"), folder);
+    let pages = |path: &String| std::fs::metadata(path).expect("a file").len().next_multiple_of(4096);
+    let bytes: u64 = paths.iter().map(pages).sum();
+    for _ in 0..3 {
+        for path in &paths {
+            device::drop_from_cache(path.as_ref()).expect("drop a file from the cache");
+        }
+        let (report, truth) = epoch(&live, &dir, &[]);
+        assert_epoch(&report, &truth);
+        if cached(&report) != bytes {
+            println!("{} bytes came into memory, not {bytes}: not these five files alone", cached(&report));
+            continue;
+        }
+        let mut top: Vec<_> = report.list("/files/top")[..5].iter().map(|file| text(file, "/path")).collect();
+        top.sort_unstable();
+        assert_eq!(top, paths, "the cold files wait most");
+        assert_eq!(text(&report.list("/files/folders")[0], "/path"), folder);
+        return;
+    }
+    live.skip("this machine drops files from memory by itself");
 }
