@@ -54,6 +54,7 @@ pub fn enter(slot: &mut ThreadSlot, form: u8, argument: impl Fn(usize) -> u64) -
         return false;
     }
     slot.ways[0] = NO_WAY;
+    slot.argument = 0;
     match op {
         OP_FSYNC if form != Form::Sync as u8 && form != Form::Msync as u8 => {
             if look(slot, argument(0) as u32, false) {
@@ -101,7 +102,8 @@ checked_apart! {
         let wait_ns = slot.wait_ns;
         count(slot, op, form - first, latency_ns, wait_ns, returned < 0);
         if returned < 0 {
-            if count_errno(slot.process, op, returned) != 0 && slot.argument == 1 {
+            let by_path = slot.argument == 1 || op == OP_RENAME;
+            if count_errno(slot.process, op, returned) != 0 && by_path {
                 tell_path(slot, op, (-returned) as u32);
             }
             return;

@@ -162,6 +162,16 @@ pub struct CommonArgs {
         hide_env = true
     )]
     pub without: Vec<AttachKind>,
+    /// Bytes of the ring buffer: a power of two, of whole pages
+    #[arg(
+        long,
+        value_name = "BYTES",
+        hide = true,
+        env = "IOTRACE_RING_BYTES",
+        hide_env = true,
+        value_parser = ring_bytes
+    )]
+    pub ring_bytes: Option<u32>,
     /// No progress line and no remarks on standard error
     #[arg(short, long)]
     pub quiet: bool,
@@ -203,6 +213,16 @@ pub enum SelfStats {
     Full,
     /// Never
     Off,
+}
+
+fn ring_bytes(text: &str) -> Result<u32, String> {
+    let bytes: u32 = text.parse().map_err(|_| "expected a number of bytes".to_owned())?;
+    // The kernel's own words for anything else are "Invalid argument".
+    if bytes.is_power_of_two() && bytes >= 4096 {
+        Ok(bytes)
+    } else {
+        Err("expected a power of two from 4096 on".into())
+    }
 }
 
 /// A positive duration: numbers with units (ns, us, ms, s, m, h) that add up, or plain seconds.

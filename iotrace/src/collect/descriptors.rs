@@ -1,4 +1,4 @@
-//! The regular files a process has open, as /proc/PID/fd and fdinfo show them.
+//! The files a process has open, as /proc/PID/fd and fdinfo show them, and those it has mapped (/proc/PID/maps).
 
 use std::{fs, os::unix::ffi::OsStringExt as _, os::unix::fs::MetadataExt as _, path::Path};
 
@@ -31,6 +31,27 @@ pub fn regular_files(pid: u32) -> Vec<OpenFile> {
     entries.filter_map(|entry| open(entry.ok()?)).collect()
 }
 
+/// Inode numbers and paths of the files a process has mapped.
+pub fn mapped_files(pid: u32) -> Vec<(u64, Vec<u8>)> {
+    let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let mut files: Vec<_> = text.split(|&b| b == b'\n').filter_map(mapped_file).collect();
+    files.dedup();
+    files
+}
+
+/// "BEGIN-END PERMISSIONS OFFSET DEV INODE    PATH"
+fn mapped_file(line: &[u8]) -> Option<(u64, Vec<u8>)> {
+    let mut rest = line;
+    for _ in 0..4 {
+        rest = &rest[rest.iter().position(|&b| b == b' ')? + 1..];
+    }
+    let end = rest.iter().position(|&b| b == b' ')?;
+    let ino = std::str::from_utf8(&rest[..end]).ok()?.parse().ok()?;
+    let path = rest[end..].trim_ascii_start();
+    let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
+    path.starts_with(b"/").then(|| (ino, path.to_vec()))
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
@@ -49,6 +70,10 @@ mod tests {
         fs::remove_file(&path).unwrap();
         assert_eq!(found(std::process::id()), Some(at_path));
         drop(file);
+        let program = std::env::current_exe().unwrap();
+        let mapped = mapped_files(std::process::id());
+        let ino = fs::metadata(&program).unwrap().ino();
+        assert!(mapped.contains(&(ino, program.into_os_string().into_vec())));
         assert_eq!(found(std::process::id()), None);
     }
 }

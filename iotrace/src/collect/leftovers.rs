@@ -12,10 +12,11 @@ use iotrace_common::{
 
 use super::{
     descriptors::{self, OpenFile},
-    files::{Files, PathOf, SessionPart},
+    files::{Files, Named, PathOf, SessionPart},
     maps::Maps,
     mounts::{FileAt, Mounts, UNMOUNTED},
     pids::Pids,
+    totals::device_number,
 };
 use crate::{
     kernel::fstype::FsClass,
@@ -64,6 +65,7 @@ impl Parts {
     /// iotrace's own namespace, of a process that has not ended.
     pub fn finish(self, files: &mut Files, lives: impl Fn(u64) -> Option<u32>) {
         let mut tables: HashMap<u64, Vec<OpenFile>> = HashMap::new();
+        let mut maps: HashMap<u64, Vec<(u64, Vec<u8>)>> = HashMap::new();
         let mut open: HashMap<(u64, u64), u64> = HashMap::new();
         for (_, mut part) in self.0 {
             let (process, ino) = (part.process, part.ino);
@@ -76,8 +78,15 @@ impl Parts {
                 *open.entry((process, ino)).or_default() += 1;
             }
             files.session(&part);
-            if let Some(found) = found {
-                files.path(part.dev, ino, &found.path);
+            if !files.is_nameless(part.dev, ino) {
+                continue;
+            }
+            let mapped = maps
+                .entry(process)
+                .or_insert_with(|| lives(process).map(descriptors::mapped_files).unwrap_or_default());
+            let mapped = || mapped.iter().find(|(mapped, _)| *mapped == ino).map(|(_, path)| path.clone());
+            if let Some(path) = found.map(|open| open.path.clone()).or_else(mapped) {
+                files.path(part.dev, ino, path);
             }
         }
         for ((process, ino), sessions) in open {
@@ -161,6 +170,12 @@ impl<'a> Paths<'a> {
     /// Of the processes that `pids` translates.
     pub fn new(pids: &'a Pids, mounts: &'a mut Mounts) -> Self {
         Self { pids, mounts }
+    }
+
+    /// Makes sure that the mount of a file can be told later.
+    pub fn meet(&mut self, named: &Named) {
+        let (pid, dev) = (self.own_pid(named.process), device_number(named.dev));
+        self.mounts.resolve(pid, &FileAt { mount_id: named.mount, dev, path: b"/" });
     }
 
     fn own_pid(&self, process: u64) -> u32 {

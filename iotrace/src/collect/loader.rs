@@ -171,6 +171,7 @@ fn open(
     let op_sets = if selection.targets.all { OP_SETS.1 } else { OP_SETS.0 };
     let sets = if selection.targets.all { BLOCK_SETS.1 } else { BLOCK_SETS.0 };
     let (log_level, log_bytes) = kernel_log::level_and_size();
+    let ring_bytes = if selection.targets.all { RING_BYTES.1 } else { RING_BYTES.0 };
     EbpfLoader::new()
         .verifier_log_level(VerifierLogLevel::STATS | VerifierLogLevel::DEBUG)
         .override_global("OFFSETS", offsets, true)
@@ -185,7 +186,7 @@ fn open(
         .map_max_entries("OP_STATS", op_sets)
         .map_max_entries("FREE_OP_SETS", op_sets)
         .map_max_entries("IN_FLIGHT", in_flight)
-        .map_max_entries("EVENTS", if selection.targets.all { RING_BYTES.1 } else { RING_BYTES.0 })
+        .map_max_entries("EVENTS", selection.ring_bytes.unwrap_or(ring_bytes))
         .btf(None)
         .load(include_bytes_aligned!(concat!(env!("OUT_DIR"), "/iotrace-ebpf")))
         .map_err(StartError::from_load)

@@ -40,6 +40,8 @@ pub struct Selection {
     pub block_only: bool,
     /// Ways to attach that are not tried.
     pub without: Vec<AttachKind>,
+    /// Bytes of the ring buffer, when not as usual.
+    pub ring_bytes: Option<u32>,
     /// Filters as given.
     pub filters: Vec<(String, String)>,
 }

@@ -128,6 +128,8 @@ impl Session {
             last_cleanup: Instant::now(),
         };
         pids.iter().for_each(|&pid| session.expect(pid));
+        // What a command did before it left the namespace that it was started in is named as here.
+        session.mounts.for_process(std::process::id(), 0);
         Ok(session)
     }
 
@@ -265,7 +267,12 @@ impl Session {
             }
             Event::ThreadExit { slot } => self.take_slot(slot),
             Event::Session(part) => self.files.session(&part),
-            Event::Name(named) => self.files.name(&named),
+            Event::Name(named) => {
+                // While its process lives: who mounted it may end with it.
+                if self.files.name(&named) {
+                    leftovers::Paths::new(&self.loaded.pids, &mut self.mounts).meet(&named);
+                }
+            }
             Event::Folder { dev, ino, parent, name } => self.files.folder(dev, ino, parent, &name),
             Event::Renamed(renamed) => self.files.renamed(renamed),
             Event::Failed { process, op, errno, path } => self.failures.push((process, op, errno, path)),

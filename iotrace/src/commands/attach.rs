@@ -72,6 +72,7 @@ fn attach(args: &AttachArgs) -> anyhow::Result<()> {
         cgroups: cgroups.clone(),
         block_only: common.block_only,
         without: common.without.clone(),
+        ring_bytes: common.ring_bytes,
         ..Selection::default()
     }
     .filtered(&common.devices, &common.comms, &common.ops, &devices::disks())?

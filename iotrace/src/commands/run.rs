@@ -47,9 +47,13 @@ pub fn run(args: &RunArgs) -> Exit {
         Exit::RunFailure
     };
     let common = &args.common;
-    let selection =
-        Selection { without: common.without.clone(), block_only: common.block_only, ..Selection::default() }
-            .filtered(&common.devices, &common.comms, &common.ops, &devices::disks());
+    let selection = Selection {
+        without: common.without.clone(),
+        block_only: common.block_only,
+        ring_bytes: common.ring_bytes,
+        ..Selection::default()
+    }
+    .filtered(&common.devices, &common.comms, &common.ops, &devices::disks());
     let selection = match selection {
         Ok(selection) => selection.with_files(&common.fs_types, &common.paths),
         Err(error) => return fail(&error),

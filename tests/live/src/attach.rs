@@ -20,6 +20,7 @@ pub struct Hold {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: Receiver<String>,
+    patience: Duration,
     /// The first line it printed.
     pub ready: Value,
 }
@@ -37,9 +38,16 @@ impl Hold {
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start the workload");
         let stdin = child.stdin.take();
         let stdout = lines(child.stdout.take().expect("stdout is piped"));
-        let mut hold = Self { child, stdin, stdout, ready: Value::Null };
+        let mut hold = Self { child, stdin, stdout, patience: PATIENCE, ready: Value::Null };
         hold.ready = hold.line();
         hold
+    }
+
+    /// Lets it take so long for what it is told to do.
+    #[must_use]
+    pub fn patient(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// Its pid.
@@ -78,7 +86,7 @@ impl Hold {
     }
 
     fn line(&mut self) -> Value {
-        let line = self.stdout.recv_timeout(PATIENCE).expect("a line of the workload");
+        let line = self.stdout.recv_timeout(self.patience).expect("a line of the workload");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("the workload said {line:?}: {error}"))
     }
 

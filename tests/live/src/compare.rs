@@ -16,6 +16,7 @@ pub fn assert_matches(report: &Report, truth: &Value) {
         for op in ["read", "write"] {
             assert_op_matches(&process, planted, op);
         }
+        assert_calls_match(&process, planted);
         let who = format!("pid {} {}", process.pid(), process.comm());
         for (kind, counts) in planted["apart"].as_object().expect("the truth has no apart") {
             for (name, count) in counts.as_object().expect("apart counts") {
@@ -59,6 +60,26 @@ fn assert_close(report: &Report, planted: &[Value]) {
         missing <= excusable.max(planted.len() as u64) * 4,
         "{missing} calls missing, {excusable} runs skipped"
     );
+}
+
+/// Checks the operations that move no data, as far as the workload planted them.
+fn assert_calls_match(process: &Process<'_>, planted: &Value) {
+    let ops = planted["ops"].as_object().expect("the truth has no ops");
+    for op in ops.keys().filter(|op| !["read", "write"].contains(&op.as_str())) {
+        let who = format!("pid {} {}: {op}", process.pid(), process.comm());
+        let at = |field: &str| format!("/ops/{op}/{field}");
+        for field in ["count", "error_count"] {
+            assert_eq!(num_or_zero(process.0, &at(field)), num(planted, &at(field)), "{who}: {field}");
+        }
+        let count = num(planted, &at("count"));
+        if count == 0 {
+            continue;
+        }
+        for field in ["errors", "forms"] {
+            assert_eq!(object(process.0, &at(field)), object(planted, &at(field)), "{who}: {field}");
+        }
+        assert_eq!(process.num(&at("latency/count")), count, "{who}: every call has a latency");
+    }
 }
 
 /// Checks one op of one process.

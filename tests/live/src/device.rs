@@ -17,6 +17,17 @@ pub fn write_file(path: &Path, bytes: u64) -> io::Result<()> {
         left -= piece;
     }
     file.sync_all()?;
+    drop_pages(&file)
+}
+
+/// Drops a file that is on the device from the cache.
+pub fn drop_from_cache(path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    file.sync_all()?;
+    drop_pages(&file)
+}
+
+fn drop_pages(file: &File) -> io::Result<()> {
     // SAFETY: no address is passed.
     match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
         0 => Ok(()),

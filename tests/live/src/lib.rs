@@ -8,6 +8,7 @@
 mod attach;
 pub mod bpf;
 mod compare;
+mod conserve;
 pub mod device;
 pub mod module;
 mod outcome;
@@ -17,6 +18,7 @@ mod session;
 
 pub use attach::{Attach, Hold};
 pub use compare::{assert_matches, assert_op_matches};
+pub use conserve::{assert_conserved, assert_in_sessions};
 pub use outcome::Outcome;
 pub use report::{Process, Report, num, num_or_zero, text};
 pub use run::{Run, kill};

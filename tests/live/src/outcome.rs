@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 
 use serde_json::Value;
 
-use crate::{Report, assert_matches};
+use crate::{Report, assert_conserved, assert_matches};
 
 /// The end of a run.
 pub struct Outcome {
@@ -58,6 +58,7 @@ impl Outcome {
     pub fn assert_truth(&self) -> (Report, Value) {
         let (report, truth) = self.clean();
         assert_matches(&report, &truth);
+        assert_conserved(&report);
         (report, truth)
     }
 

@@ -6,7 +6,9 @@ use super::{Renamed, writes::Written};
 use crate::model::Checkpoint;
 
 /// Extensions that frameworks give their checkpoints (PyTorch, Lightning, safetensors, torch.distributed.checkpoint).
-const EXTENSIONS: [&[u8]; 7] = [b".pt", b".pth", b".ckpt", b".safetensors", b".distcp", b".bin", b".npz"];
+const EXTENSIONS: [&[u8]; 5] = [b".pt", b".pth", b".ckpt", b".safetensors", b".distcp"];
+/// Extensions of checkpoints and of much else: they say so only of a large file.
+const COMMON_EXTENSIONS: [&[u8]; 2] = [b".bin", b".npz"];
 
 /// A rename counts for a file written by the same process no longer before.
 const RENAME_WITHIN_NS: u64 = 60_000_000_000;
@@ -14,10 +16,11 @@ const RENAME_WITHIN_NS: u64 = 60_000_000_000;
 /// Written in one go with so many bytes: a burst that a log or a small output does not make.
 const LARGE_BYTES: u64 = 4 << 20;
 
-/// Does the name, or the name without a temporary suffix, say "checkpoint"?
-pub fn has_checkpoint_name(name: &[u8]) -> bool {
+/// Does the name, or the name without a temporary suffix, of a file of so many bytes say "checkpoint"?
+pub fn has_checkpoint_name(name: &[u8], bytes: u64) -> bool {
     let lower = name.to_ascii_lowercase();
-    EXTENSIONS.iter().any(|extension| {
+    let common = COMMON_EXTENSIONS.iter().filter(|_| bytes >= LARGE_BYTES);
+    EXTENSIONS.iter().chain(common).any(|extension| {
         lower.ends_with(extension)
             || lower
                 .windows(extension.len() + 1)
@@ -52,7 +55,7 @@ pub fn judge(written: &Written, path: &[u8], renames: &[Renamed], trace_began_ns
     });
     let final_name = rename.map_or(written.name.as_slice(), |renamed| base(&renamed.to));
     let mut rules = Vec::new();
-    if has_checkpoint_name(final_name) || has_checkpoint_name(&written.name) {
+    if [final_name, &written.name].iter().any(|name| has_checkpoint_name(name, written_bytes)) {
         rules.push("name");
     }
     if written_bytes >= LARGE_BYTES {
@@ -107,10 +110,12 @@ mod tests {
             "a.ckpt_tmp",
             "x.pt~",
         ] {
-            assert!(has_checkpoint_name(name.as_bytes()), "{name}");
+            assert!(has_checkpoint_name(name.as_bytes(), 1), "{name}");
         }
+        let common = |bytes| has_checkpoint_name(b"pytorch_model.bin", bytes);
+        assert_eq!([LARGE_BYTES - 1, LARGE_BYTES].map(common), [false, true]);
         for name in ["train.log", "a.ptx", "script.py", "", "pt", "data.parquet"] {
-            assert!(!has_checkpoint_name(name.as_bytes()), "{name}");
+            assert!(!has_checkpoint_name(name.as_bytes(), u64::MAX), "{name}");
         }
     }
 

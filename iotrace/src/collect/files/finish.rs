@@ -76,8 +76,7 @@ impl Files {
     /// Each file of each process: index of the process, the file, flags.
     fn pairs(&self) -> impl Iterator<Item = (u32, &Entry, u8)> {
         let own = self.entries().map(|entry| (entry.process, entry, entry.flags));
-        let shared =
-            self.shared_list.iter().map(|shared| (shared.process, self.entry(shared.entry), shared.flags));
+        let shared = self.shared.iter().map(|(process, index, flags)| (process, self.entry(index), flags));
         own.chain(shared).filter(|(_, _, flags)| flags & OWN != 0)
     }
 
@@ -107,7 +106,11 @@ impl Files {
             if let Some(count) = folder_files.get_mut(entry.folder as usize) {
                 *count += 1;
             }
-            if let Some(count) = mount_files.get_mut(usize::from(entry.mount)) {
+            let mount = match entry.mount {
+                u16::MAX => self.mount_of(entry.dev).unwrap_or(usize::MAX),
+                mount => mount.into(),
+            };
+            if let Some(count) = mount_files.get_mut(mount) {
                 *count += 1;
             }
             top.push((Reverse((entry.wait_ns, entry.read_bytes + entry.written_bytes)), index as u32));
@@ -159,6 +162,11 @@ impl Files {
             wait_ns: entry.wait_ns,
             pid: tgid_of(self.processes[entry.process as usize].0),
         }
+    }
+
+    /// Where a file of which only the device is known counts.
+    fn mount_of(&self, dev: u32) -> Option<usize> {
+        self.mounts.iter().position(|mount| mount.1 == dev)
     }
 
     fn path_of(&self, index: u32, paths: &mut dyn PathOf) -> Vec<u8> {
@@ -213,6 +221,12 @@ impl Files {
             if let Some(of) = list.get_mut(usize::from(node.mount)) {
                 of.opens += node.opens;
                 of.totals.add(&node.totals);
+            }
+        }
+        for (&dev, nameless) in &self.nameless {
+            if let Some(of) = self.mount_of(dev).and_then(|mount| list.get_mut(mount)) {
+                of.opens += nameless.opens;
+                of.totals.add(&nameless.totals);
             }
         }
         // A mount met through a record without one, and the same mount met again in another namespace, are one.

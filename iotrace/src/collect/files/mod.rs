@@ -3,15 +3,18 @@
 mod checkpoints;
 mod finish;
 mod folders;
+mod index;
+mod shared;
 mod writes;
 
 use std::hash::{BuildHasher as _, RandomState};
 
-use hashbrown::HashTable;
 use iotrace_common::file::{CLASSES, CLOSED, DELETED, FileTotals, OPENED, class_of};
 
 pub use finish::{OfProcess, PathOf};
 use folders::Folders;
+use index::Index;
+use shared::Shared;
 use writes::Writes;
 
 use crate::model::{Class, Sessions, wait_ns};
@@ -69,17 +72,17 @@ pub struct Renamed {
     pub to: Vec<u8>,
 }
 
-/// Bits of [`Entry::flags`].
+/// Bits of [`Entry::flags`]. The first four are kept for each process that uses the file.
 const READ: u8 = 1 << 0;
 const WRITTEN: u8 = 1 << 1;
-/// No name leads to it any more.
-const GONE: u8 = 1 << 2;
-/// Some process had a session with it; without, only its name was told.
-const USED: u8 = 1 << 3;
-/// The first process had a session with it. This bit and those below are kept for each process that shares the file.
-const OWN: u8 = 1 << 4;
+/// The process had a session with it; without, another had, or only its name was told.
+const OWN: u8 = 1 << 2;
 /// The process opened it within the trace.
-const BY_OPEN: u8 = 1 << 5;
+const BY_OPEN: u8 = 1 << 3;
+/// Some process had a session with it.
+const USED: u8 = 1 << 4;
+/// No name leads to it any more.
+const GONE: u8 = 1 << 5;
 
 /// One file. A trace may have a million of them: 80 bytes each.
 #[derive(Debug, Clone, Copy, Default)]
@@ -104,14 +107,6 @@ struct Entry {
     flags: u8,
 }
 
-/// Files a process used that another used before it.
-#[derive(Debug, Clone, Copy)]
-struct Shared {
-    process: u32,
-    entry: u32,
-    flags: u8,
-}
-
 /// Entries come in chunks of this many, so that growing moves none and leaves no half-empty memory.
 const CHUNK: usize = 1 << 14;
 
@@ -129,15 +124,16 @@ pub struct ByProcess {
 /// Files by device and inode number.
 pub struct Files {
     hasher: RandomState,
-    index: HashTable<u32>,
+    index: Index,
     chunks: Vec<Vec<Entry>>,
     count: u32,
     names: Vec<u8>,
     folders: Folders,
     /// Mounts met, and through which process: (mount, device, process).
     mounts: Vec<(u32, u32, u64)>,
-    shared: HashTable<u32>,
-    shared_list: Vec<Shared>,
+    /// What was done, by device, with files whose name was not told (`files` is not kept).
+    nameless: std::collections::HashMap<u32, Class>,
+    shared: Shared,
     processes: Vec<(u64, ByProcess)>,
     process_index: std::collections::HashMap<u64, u32>,
     classes: [Class; CLASSES],
@@ -153,14 +149,14 @@ impl Default for Files {
     fn default() -> Self {
         Self {
             hasher: RandomState::new(),
-            index: HashTable::new(),
+            index: Index::default(),
             chunks: Vec::new(),
             count: 0,
             names: Vec::new(),
             folders: Folders::default(),
             mounts: Vec::new(),
-            shared: HashTable::new(),
-            shared_list: Vec::new(),
+            nameless: std::collections::HashMap::new(),
+            shared: Shared::default(),
             processes: Vec::new(),
             process_index: std::collections::HashMap::new(),
             classes: Default::default(),
@@ -199,7 +195,7 @@ impl Files {
         }
         let hasher = &self.hasher;
         let new = self.count;
-        self.index.insert_unique(hash, new, |&i| hasher.hash_one((at(i).dev, at(i).ino)));
+        self.index.insert(hash, new, |&i| hasher.hash_one((at(i).dev, at(i).ino)));
         if new as usize % CHUNK == 0 {
             self.chunks.push(Vec::with_capacity(CHUNK));
         }
@@ -219,11 +215,12 @@ impl Files {
         })
     }
 
-    /// Takes a name.
-    pub fn name(&mut self, named: &Named) {
+    /// Takes a name. Is its mount one not met before?
+    pub fn name(&mut self, named: &Named) -> bool {
         let process = self.process(named.process);
         let (index, new) = self.place(named.dev, named.ino);
         let folder = self.folders.place(named.dev, named.folder);
+        let known_mounts = self.mounts.len();
         let mount = self.mount(named);
         self.folders.used_through(folder, mount);
         let known = self.entry(index);
@@ -243,6 +240,7 @@ impl Files {
             entry.name = name;
             entry.name_len = named.name.len().min(255) as u8;
         }
+        self.mounts.len() > known_mounts
     }
 
     /// Takes a session, or a part of one.
@@ -276,7 +274,7 @@ impl Files {
         if first == process {
             entry.flags |= used;
         } else {
-            self.share(process, index, used);
+            self.shared.add(process, index, used);
         }
         let whole = size > 0 && part.covered >= size && part.totals.reads > 0;
         self.sessions.opened += u64::from(opened);
@@ -290,7 +288,13 @@ impl Files {
         class.opens += u64::from(opened);
         class.totals.add(&part.totals);
         let entry = *self.entry(index);
-        self.folders.add(entry.folder, opened, &part.totals);
+        if entry.folder == u32::MAX {
+            let nameless = self.nameless.entry(part.dev).or_default();
+            nameless.opens += u64::from(opened);
+            nameless.totals.add(&part.totals);
+        } else {
+            self.folders.add(entry.folder, opened, &part.totals);
+        }
         let start = entry.name as usize;
         let name = self.names.get(start..start + usize::from(entry.name_len)).unwrap_or_default();
         self.writes.note(index, part, name);
@@ -311,23 +315,6 @@ impl Files {
         found.min(usize::from(u16::MAX)) as u16
     }
 
-    fn share(&mut self, process: u32, entry: u32, flags: u8) {
-        let hash = self.hasher.hash_one((process, entry));
-        let list = &mut self.shared_list;
-        if let Some(&at) = self.shared.find(hash, |&i| {
-            let known = list[i as usize];
-            known.process == process && known.entry == entry
-        }) {
-            list[at as usize].flags |= flags;
-            return;
-        }
-        list.push(Shared { process, entry, flags });
-        let hasher = &self.hasher;
-        self.shared.insert_unique(hash, list.len() as u32 - 1, |&i| {
-            hasher.hash_one((list[i as usize].process, list[i as usize].entry))
-        });
-    }
-
     /// Takes a folder.
     pub fn folder(&mut self, dev: u32, ino: u64, parent: u64, name: &[u8]) {
         self.folders.name(dev, ino, parent, name);
@@ -340,12 +327,16 @@ impl Files {
         }
     }
 
-    /// Gives a file the path that its process's table of descriptors shows.
-    pub fn path(&mut self, dev: u32, ino: u64, path: &[u8]) {
-        let (index, new) = self.place(dev, ino);
-        if !new && self.entry(index).name_len == 0 {
-            self.writes.path(index, path.to_vec());
-        }
+    /// Was the name of a file not told?
+    pub fn is_nameless(&mut self, dev: u32, ino: u64) -> bool {
+        let (index, _) = self.place(dev, ino);
+        self.entry(index).name_len == 0
+    }
+
+    /// Gives a file whose name was not told the path that its process's descriptors or mappings show.
+    pub fn path(&mut self, dev: u32, ino: u64, path: Vec<u8>) {
+        let (index, _) = self.place(dev, ino);
+        self.writes.path(index, path);
     }
 
     /// Adds the numbers of records that a full ring buffer dropped.

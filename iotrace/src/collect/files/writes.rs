@@ -43,7 +43,7 @@ impl Writes {
         if !self.list.contains_key(&index)
             && part.totals.written_bytes < LEAST_BYTES
             && part.totals.syncs == 0
-            && !has_checkpoint_name(name)
+            && !has_checkpoint_name(name, part.totals.written_bytes)
         {
             return;
         }
