@@ -1,5 +1,6 @@
 //! The rooms of the program; `main.rs` only parses, runs and turns the outcome into an exit code.
 
+pub mod analysis;
 pub mod cli;
 pub mod collect;
 pub mod commands;

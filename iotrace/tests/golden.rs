@@ -15,12 +15,13 @@ mod schema;
 mod traces;
 
 /// Every trace by the name of its files.
-fn all_traces() -> [(&'static str, Trace); 5] {
+fn all_traces() -> [(&'static str, Trace); 6] {
     [
         ("loader", traces::loader()),
         ("empty", traces::empty()),
         ("lossy", traces::lossy()),
         ("clumsy", traces::clumsy()),
+        ("epochs", traces::epochs()),
         ("system", traces::system()),
     ]
 }

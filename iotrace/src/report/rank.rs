@@ -7,31 +7,9 @@ use iotrace_common::op::{OP_NAMES, OP_READ, OP_WRITE};
 
 use crate::model::{BlockEntry, BlockOp, BlockStats, Histogram, Process, Trace};
 
-/// Time in all operations on storage, summed over the threads of `process`, in ns.
-pub fn storage_ns(process: &Process) -> u64 {
-    let others = process.meta.iter().map(|(_, stats)| stats.latency_ns.sum);
-    others.fold(process.read.latency_ns.sum, u64::saturating_add).saturating_add(process.write.latency_ns.sum)
-}
-
-/// Of [`storage_ns`] the time off the CPU, in ns.
-pub fn wait_ns(process: &Process) -> u64 {
-    let others: u64 = process.meta.iter().map(|(_, stats)| stats.wait_ns).sum();
-    process.read.wait_ns + process.write.wait_ns + others
-}
-
-/// Calls on storage that move no data.
-pub fn other_calls(process: &Process) -> u64 {
-    process.meta.iter().map(|(_, stats)| stats.count).sum()
-}
-
-/// Calls on storage.
-pub fn calls(process: &Process) -> u64 {
-    process.read.count + process.write.count + other_calls(process)
-}
-
 /// Whether `process` made a call on storage or owns a block request.
 pub fn touched_storage(process: &Process) -> bool {
-    calls(process) > 0 || process.block.iter().any(|entry| entry.stats.count > 0)
+    process.calls() > 0 || process.block.iter().any(|entry| entry.stats.count > 0)
 }
 
 /// One operation, of one process or of many.
@@ -85,7 +63,7 @@ impl OpSum {
 /// Every process, most time in storage ops first, then by pid and start.
 pub fn by_storage_time(trace: &Trace) -> Vec<&Process> {
     let mut processes: Vec<_> = trace.processes.iter().collect();
-    processes.sort_by_cached_key(|p| (Reverse(storage_ns(p)), p.pid, p.start_ns));
+    processes.sort_by_cached_key(|p| (Reverse(p.storage_ns()), p.pid, p.start_ns));
     processes
 }
 

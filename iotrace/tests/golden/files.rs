@@ -365,3 +365,46 @@ pub fn clumsy(spread: &mut Spread) -> (Process, Files) {
     };
     (process, files)
 }
+
+/// A process that reads each of 100 shards twice, from start to end; readahead is in time.
+pub fn epochs(spread: &mut Spread) -> (Process, Files) {
+    let mut read = spread.op(
+        &[(1_960, 90_000, 400_000), (40, 2_000_000, 9_000_000)],
+        &[(2_000, 1 << 20, 1 << 20)],
+        &[("read", 2_000)],
+    );
+    (read.waited, read.waited_bytes) = (40, 40 << 20);
+    read.wait_ns = read.latency_ns.sum / 2;
+    read.cached_bytes = read.bytes / 2;
+    let totals = FileTotals {
+        reads: read.count,
+        read_bytes: read.bytes,
+        read_ns: read.latency_ns.sum,
+        read_wait_ns: read.wait_ns,
+        waited_reads: 40,
+        waited_bytes: read.waited_bytes,
+        sequential_reads: read.count,
+        cached_bytes: read.cached_bytes,
+        ..FileTotals::default()
+    };
+    let mut classes: [Class; CLASSES] = Default::default();
+    classes[5] = Class { files: 100, opens: 200, totals };
+    let files = Files {
+        distinct: 100,
+        sessions: Sessions { opened: 200, closed: 200, whole_file: 200, ..Sessions::default() },
+        classes,
+        folders: vec![Folder { path: b"/shards".to_vec(), files: 100, opens: 200, totals }],
+        folder_count: 1,
+        ..Files::default()
+    };
+    let process = Process {
+        pid: 8_002,
+        ns_pid: 8_002,
+        ppid: 1,
+        comm: b"shards".to_vec(),
+        read,
+        files: Some(Box::new(FileUse { files: 100, opens: 200, whole_file: 200, totals })),
+        ..Process::default()
+    };
+    (process, files)
+}

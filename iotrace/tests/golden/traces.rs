@@ -349,6 +349,17 @@ pub fn clumsy() -> Trace {
     }
 }
 
+/// A server that reads the same shards twice, from start to end, the second time from memory.
+pub fn epochs() -> Trace {
+    let (process, files) = files::epochs(&mut Spread(13));
+    Trace {
+        meta: Meta { targets: Targets { pids: vec![8_002], follow: true, ..Targets::default() }, ..meta() },
+        processes: vec![process],
+        files,
+        ..clumsy()
+    }
+}
+
 /// A whole system: many short-lived processes, disks of each kind, kernel threads at work.
 pub fn system() -> Trace {
     let mut spread = Spread(3);

@@ -13,6 +13,7 @@ mod files;
 mod header;
 mod operations;
 mod page;
+mod patterns;
 mod process;
 mod summary;
 mod table;
@@ -24,6 +25,7 @@ pub fn write(trace: &Trace, style: &Style, out: &mut dyn Write) -> io::Result<()
     let mut page = Page::new(style, out);
     header::write(&mut page, trace)?;
     operations::write(&mut page, trace)?;
+    patterns::write(&mut page, trace)?;
     summary::write(&mut page, trace)?;
     files::write(&mut page, trace)?;
     process::write_top(&mut page, trace)?;

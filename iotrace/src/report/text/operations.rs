@@ -3,14 +3,14 @@
 use std::io;
 
 use super::super::rank::{OpSum, operations};
-use super::super::{rank, units};
+use super::super::units;
 use super::page::{Ink, Page};
 use super::table::{Column, Table};
 use crate::model::{Process, Trace};
 
 /// Writes what all processes did, and how much of the time was waiting; nothing when they did nothing.
 pub fn write(page: &mut Page, trace: &Trace) -> io::Result<()> {
-    let processes: Vec<_> = trace.processes.iter().filter(|p| rank::calls(p) > 0).collect();
+    let processes: Vec<_> = trace.processes.iter().filter(|p| p.calls() > 0).collect();
     let sums = operations(&processes);
     if sums.is_empty() {
         return Ok(());

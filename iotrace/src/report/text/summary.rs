@@ -64,7 +64,7 @@ fn container(process: &Process) -> String {
 
 /// Kernel threads appear among the owners of block requests; here only if they make calls.
 fn belongs_here(process: &Process) -> bool {
-    rank::calls(process) > 0 || !process.kernel_thread && rank::touched_storage(process)
+    process.calls() > 0 || !process.kernel_thread && rank::touched_storage(process)
 }
 
 fn columns(wall_ns: u64) -> Vec<Column> {
@@ -108,9 +108,9 @@ impl Sum {
                 sum.bytes += op.bytes;
                 sum.latency_ns.merge(&op.latency_ns);
             }
-            sum.other_calls += rank::other_calls(process);
-            sum.time_ns = sum.time_ns.saturating_add(rank::storage_ns(process));
-            sum.wait_ns += rank::wait_ns(process);
+            sum.other_calls += process.other_calls();
+            sum.time_ns = sum.time_ns.saturating_add(process.storage_ns());
+            sum.wait_ns += process.wait_ns();
         }
         sum
     }
