@@ -143,6 +143,13 @@ pub struct CommonArgs {
     /// Count only I/O on this file, or on files below this folder, as the traced process names them; may be repeated
     #[arg(long = "path", value_name = "PREFIX")]
     pub paths: Vec<PathBuf>,
+    /// Replace the names of files and folders in the report by keyed hashes; extensions are kept. Of command lines,
+    /// arguments that contain a slash are redacted; others, command names and host names are not
+    #[arg(long)]
+    pub redact: bool,
+    /// Key of the hashes: reports with the same key have the same hashes; without it, each report has its own
+    #[arg(long, value_name = "KEY", requires = "redact", value_parser = NonEmptyStringValueParser::new())]
+    pub redact_key: Option<String>,
     /// Processes shown in detail in the text report
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub top: usize,

@@ -8,4 +8,5 @@ pub mod kernel;
 pub mod model;
 pub mod preflight;
 pub mod probes;
+pub mod redact;
 pub mod report;

@@ -266,6 +266,7 @@ fn trace_info(trace: &Trace) -> TraceInfo<'_> {
             follow: meta.targets.follow,
         },
         filters: meta.filters.iter().map(|(name, value)| Filter { name, value }).collect(),
+        redacted: meta.redacted,
     }
 }
 

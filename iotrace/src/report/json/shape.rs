@@ -40,6 +40,7 @@ pub struct TraceInfo<'a> {
     pub command: Vec<String>,
     pub targets: Targets<'a>,
     pub filters: Vec<Filter<'a>>,
+    pub redacted: bool,
 }
 
 #[derive(Serialize)]

@@ -34,14 +34,19 @@ fn bytes(bytes: u64) -> String {
     if bytes == 0 { String::new() } else { units::bytes(bytes) }
 }
 
-/// As many of `list` as are shown: those that were waited for or moved a byte.
-fn shown<'a, T>(page: &Page, list: &'a [T], weight: impl Fn(&T) -> u64) -> &'a [T] {
-    let used = list.iter().take_while(|item| page.verbose || weight(item) > 0).count();
+/// As many of `list` as are shown: those that were waited for; where nothing was, those that moved a byte.
+fn shown<'a, T>(page: &Page, list: &'a [T], all_wait: u64, weights: impl Fn(&T) -> (u64, u64)) -> &'a [T] {
+    let counts = |item: &&T| {
+        let (wait, bytes) = weights(item);
+        page.verbose || wait > 0 || all_wait == 0 && bytes > 0
+    };
+    let used = list.iter().take_while(counts).count();
     &list[..used.min(if page.verbose { VERBOSE_ROWS } else { ROWS })]
 }
 
 fn top(page: &mut Page, files: &Files, all_wait: u64) -> io::Result<()> {
-    let list = shown(page, &files.top, |file| file.wait_ns + file.read_bytes + file.written_bytes);
+    let weights = |file: &File| (file.wait_ns, file.read_bytes + file.written_bytes);
+    let list = shown(page, &files.top, all_wait, weights);
     if list.is_empty() {
         return Ok(());
     }
@@ -61,9 +66,8 @@ fn top(page: &mut Page, files: &Files, all_wait: u64) -> io::Result<()> {
 }
 
 fn folders(page: &mut Page, files: &Files, all_wait: u64) -> io::Result<()> {
-    let weight =
-        |of: &Folder| wait_ns(&of.totals) + of.totals.read_bytes + of.totals.written_bytes + of.opens;
-    let list = shown(page, &files.folders, weight);
+    let weights = |of: &Folder| (wait_ns(&of.totals), of.totals.read_bytes + of.totals.written_bytes);
+    let list = shown(page, &files.folders, all_wait, weights);
     if list.is_empty() {
         return Ok(());
     }
@@ -82,8 +86,8 @@ fn folders(page: &mut Page, files: &Files, all_wait: u64) -> io::Result<()> {
 }
 
 fn extensions(page: &mut Page, files: &Files, all_wait: u64) -> io::Result<()> {
-    let weight = |of: &Extension| of.wait_ns + of.read_bytes + of.written_bytes;
-    let list = shown(page, &files.extensions, weight);
+    let weights = |of: &Extension| (of.wait_ns, of.read_bytes + of.written_bytes);
+    let list = shown(page, &files.extensions, all_wait, weights);
     // One kind of file is no news.
     if list.len() < 2 {
         return Ok(());
