@@ -79,9 +79,9 @@ impl Redactor {
     }
 }
 
-/// Marks of what is not known, made by iotrace: `[unmounted]`, `[...]`, `[inode 12]`.
+/// Marks of what is not known, made by iotrace: `[unmounted]`, `[unreachable]`, `[...]`, `[inode 12]`.
 fn is_mark(component: &[u8]) -> bool {
-    matches!(component, b"[unmounted]" | b"[...]")
+    matches!(component, b"[unmounted]" | b"[unreachable]" | b"[...]")
         || component
             .strip_prefix(b"[inode ")
             .and_then(|rest| rest.strip_suffix(b"]"))
