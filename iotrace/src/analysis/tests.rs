@@ -303,6 +303,19 @@ fn checkpoints_add_up_and_the_longest_is_named() {
 }
 
 #[test]
+fn a_renamed_output_is_told_of_when_it_costs() {
+    let save = |rule, stall_ns| {
+        let mut saved = trace(Vec::new());
+        saved.files.checkpoints =
+            vec![Checkpoint { rules: vec![rule, "rename"], stall_ns, ..Checkpoint::default() }];
+        saved
+    };
+    assert!(found(&save("name", 1), "checkpoint_writes").is_some());
+    assert!(found(&save("large write", SECOND / 10), "checkpoint_writes").is_some());
+    assert_eq!(found(&save("large write", SECOND / 11), "checkpoint_writes"), None);
+}
+
+#[test]
 fn remote_storage_is_what_is_waited_for_and_not_local() {
     let on = |backing, wait| FileSystem {
         mount_point: b"/m".to_vec(),
