@@ -146,6 +146,13 @@ pub struct CommonArgs {
     /// Trace block requests alone: nothing is attached to system calls, and reads and writes are not counted
     #[arg(long)]
     pub block_only: bool,
+    /// Replace the names of files and folders in the report by keyed hashes; extensions are kept. Of command lines,
+    /// arguments that contain a slash are redacted; others, command names and host names are not
+    #[arg(long)]
+    pub redact: bool,
+    /// Key of the hashes: reports with the same key have the same hashes; without it, each report has its own
+    #[arg(long, value_name = "KEY", requires = "redact", value_parser = NonEmptyStringValueParser::new())]
+    pub redact_key: Option<String>,
     /// Processes shown in detail in the text report
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub top: usize,

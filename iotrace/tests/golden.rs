@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use iotrace::model::Trace;
+use iotrace::redact::{Redactor, redacted};
 use iotrace::report::{self, Format, Style};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
@@ -15,13 +16,16 @@ mod schema;
 mod traces;
 
 /// Every trace by the name of its files.
-fn all_traces() -> [(&'static str, Trace); 6] {
+fn all_traces() -> [(&'static str, Trace); 9] {
     [
         ("loader", traces::loader()),
         ("block-only", traces::block_only()),
         ("block-only-idle", traces::block_only_idle()),
         ("empty", traces::empty()),
         ("lossy", traces::lossy()),
+        ("clumsy", traces::clumsy()),
+        ("epochs", traces::epochs()),
+        ("redacted", redacted(traces::loader(), &Redactor::with_key("golden"))),
         ("system", traces::system()),
     ]
 }
@@ -86,9 +90,8 @@ fn text_in_full() {
 
 #[test]
 fn json_is_one_line_each() {
-    for (name, trace) in
-        [("loader", traces::loader()), ("empty", traces::empty()), ("lossy", traces::lossy())]
-    {
+    let small = ["loader", "empty", "lossy", "clumsy", "redacted"];
+    for (name, trace) in all_traces().into_iter().filter(|(name, _)| small.contains(name)) {
         let line = render(&trace, Format::Json, Style::default());
         assert!(line.ends_with("}\n") && line.lines().count() == 1);
         check(&format!("{name}.json"), &line);
@@ -171,6 +174,25 @@ fn names_come_back_from_json() {
         processes.iter().any(|p| p["comm"] == "evil\u{1b}[31m\n\\xff"),
         "invalid UTF-8 is \\xNN, the rest as it was"
     );
+}
+
+#[test]
+fn a_redacted_report_names_no_file() {
+    let trace = redacted(traces::loader(), &Redactor::with_key("golden"));
+    let clumsy = redacted(traces::clumsy(), &Redactor::with_key("golden"));
+    for trace in [&trace, &clumsy] {
+        for format in [Format::Text, Format::Json] {
+            let style = Style { width_columns: 160, top: 9, verbose: true, ..Style::default() };
+            let report = render(trace, format, style);
+            for name in [
+                "imagenet", "n0210", "n0144", "ckpt", "step_900", "mnt", "shard", "secret", "models",
+                "owned", "/log",
+            ] {
+                assert!(!report.contains(name), "{name}");
+            }
+            assert!(report.contains("redacted"));
+        }
+    }
 }
 
 #[test]

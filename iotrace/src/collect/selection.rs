@@ -249,7 +249,8 @@ mod tests {
 
     #[test]
     fn no_op_means_every_op() {
-        assert_eq!((Selection::default().op_mask(), Selection::default().block_op_mask()), (3, 15));
+        let every_op = (1 << OPS) - 1;
+        assert_eq!((Selection::default().op_mask(), Selection::default().block_op_mask()), (every_op, 15));
         let reads = Selection { ops: vec![Op::Read], ..Selection::default() };
         assert_eq!((reads.op_mask(), reads.block_op_mask()), (1, 1));
     }

@@ -110,7 +110,7 @@ fn attach(args: &AttachArgs) -> anyhow::Result<()> {
         complain(&"every target has exited: the trace ends");
     }
     blocked.quit_at_next()?;
-    output.write(&session.finish(meta))?;
+    output.write(session.finish(meta))?;
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use std::{
 use crate::{
     cli::CommonArgs,
     model::Trace,
+    redact::{Redactor, redacted},
     report::{self, Format, Style},
 };
 
@@ -21,6 +22,7 @@ pub struct Output {
     file: Option<ReportFile>,
     format: Format,
     style: Style,
+    redactor: Option<Redactor>,
 }
 
 /// The destination cannot be used.
@@ -34,6 +36,9 @@ pub enum OutputError {
         /// Why.
         error: io::Error,
     },
+    /// The kernel gave no random key.
+    #[error("--redact: no random key: getrandom: {0}; give `--redact-key KEY`")]
+    Key(io::Error),
     /// Standard output was closed before iotrace began.
     #[error("{CLOSED}: there is no place for the report; give `-o FILE`")]
     Closed,
@@ -65,12 +70,16 @@ impl Output {
             top: args.top,
             verbose: args.verbose > 0,
         };
-        Ok(Self { file, format: args.format, style })
+        Ok(Self { file, format: args.format, style, redactor: redactor(args)? })
     }
 
     /// Writes the report. A reader that went away is no error; a full disk is, and the report then goes to standard
     /// output, so that the trace is not lost.
-    pub fn write(self, trace: &Trace) -> Result<(), OutputError> {
+    pub fn write(self, trace: Trace) -> Result<(), OutputError> {
+        let trace = &match &self.redactor {
+            Some(redactor) => redacted(trace, redactor),
+            None => trace,
+        };
         if let Some(mut file) = self.file {
             match file.replace(|out| report::write(trace, self.format, &self.style, out)) {
                 Ok(()) => return Ok(()),
@@ -85,6 +94,23 @@ impl Output {
         }
         to_stdout(|out| report::write(trace, self.format, &self.style, out)).map_err(OutputError::Standard)
     }
+}
+
+/// What redacts the report, if it is to be: by the key that was given, or by one for this report.
+fn redactor(args: &CommonArgs) -> Result<Option<Redactor>, OutputError> {
+    if !args.redact {
+        return Ok(None);
+    }
+    if let Some(key) = &args.redact_key {
+        return Ok(Some(Redactor::with_key(key)));
+    }
+    let mut bytes = [0u8; 32];
+    // SAFETY: the call writes at most as many bytes as the array has.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if got != bytes.len() as isize {
+        return Err(OutputError::Key(io::Error::last_os_error()));
+    }
+    Ok(Some(Redactor::random(bytes)))
 }
 
 /// A file that keeps what it holds until the report is written; one made for a report that never comes is removed.

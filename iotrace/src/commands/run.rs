@@ -153,7 +153,7 @@ fn trace(
         })
     };
     blocked.quit_at_next()?;
-    if let Err(error) = output.write(&session.finish(meta)) {
+    if let Err(error) = output.write(session.finish(meta)) {
         complain(&error);
     }
     Ok(code)

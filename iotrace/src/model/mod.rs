@@ -5,6 +5,7 @@
 pub mod container;
 pub mod files;
 pub mod histogram;
+mod process;
 pub mod trace;
 
 pub use container::{Container, Runtime};

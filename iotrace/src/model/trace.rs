@@ -53,6 +53,8 @@ pub struct Meta {
     pub targets: Targets,
     /// Filters in force, as given, e.g. `("device", "nvme0n1")`.
     pub filters: Vec<(String, String)>,
+    /// Path components were replaced by hashes (`redact`).
+    pub redacted: bool,
 }
 
 /// The entry of a name in a list sorted by name, made when it is new. (A tree takes half a kilobyte for its first entry,

@@ -87,6 +87,32 @@ pub fn fit(text: &str, columns: usize) -> String {
     kept
 }
 
+/// `text` in at most `columns`, an ellipsis in the middle in place of what did not fit: of a path the end tells most, and its
+/// beginning where it lies.
+pub fn fit_middle(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    // A third for the beginning; what it leaves, and the ellipsis's column, for the end.
+    let head = fit(text, columns / 3);
+    let mut room = columns.saturating_sub(head.width().max(1));
+    let mut tail = Vec::new();
+    for c in text.chars().rev() {
+        let width = c.width().unwrap_or(0);
+        if width > room {
+            break;
+        }
+        room -= width;
+        tail.push(c);
+    }
+    // A mark without its letter would join the ellipsis.
+    while tail.last().is_some_and(|c| c.width() == Some(0)) {
+        tail.pop();
+    }
+    let head = if head.is_empty() && columns > 0 { "…" } else { &head };
+    format!("{head}{}", tail.iter().rev().collect::<String>())
+}
+
 fn push_byte(text: &mut String, byte: u8) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     text.push_str("\\x");
@@ -146,6 +172,22 @@ mod tests {
         assert_eq!(fit("模型模型", 8), "模型模型");
         assert_eq!(fit("abc", 2), "a…");
         assert_eq!(fit("abc", 0), "");
+    }
+
+    #[test]
+    fn paths_lose_their_middle() {
+        assert_eq!(
+            fit_middle("/data/imagenet/train/n01440764/n01440764_10026.JPEG", 30),
+            "/data/ima…n01440764_10026.JPEG"
+        );
+        assert_eq!(fit_middle("/short", 30), "/short");
+        for columns in 0..30 {
+            let fitted = fit_middle("/数据/图像/模型/e\u{301}/文件/模型-00001-of-00002.safetensors", columns);
+            assert!(
+                fitted.width() <= columns && (columns == 0 || fitted.contains('…')),
+                "{columns}: {fitted}"
+            );
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::model::Trace;
 mod errno;
 mod escape;
 mod json;
+mod patterns;
 mod rank;
 mod text;
 mod units;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use iotrace::analysis::{KINDS, patterns};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
@@ -71,6 +72,29 @@ fn the_guide_explains_every_field() {
     assert!(fields.len() > 80, "the walk found the fields");
     let missing: Vec<_> = fields.iter().filter(|field| !GUIDE.contains(&format!("`{field}`"))).collect();
     assert!(missing.is_empty(), "docs/json.md does not mention {missing:?}");
+}
+
+#[test]
+fn the_guide_explains_every_kind_of_pattern() {
+    let kinds = schema().pointer("/$defs/pattern/properties/kind/enum").cloned();
+    let kinds: Vec<String> = serde_json::from_value(kinds.expect("kinds")).expect("names");
+    assert_eq!(kinds, KINDS.iter().map(|(kind, _)| *kind).collect::<Vec<_>>());
+    for (kind, numbers) in KINDS {
+        let row = GUIDE.lines().find(|line| line.starts_with(&format!("| `{kind}` |"))).expect(kind);
+        let likewise = row.contains("| likewise |");
+        let missing: Vec<_> = numbers.iter().filter(|name| !row.contains(&format!("`{name}`"))).collect();
+        assert!(likewise || missing.is_empty(), "docs/json.md does not mention {missing:?} of {kind}");
+    }
+}
+
+#[test]
+fn literal_traces_show_every_kind_of_pattern() {
+    let mut shown = BTreeSet::new();
+    for (_, trace) in all_traces() {
+        shown.extend(patterns(&trace).iter().map(|pattern| pattern.evidence.kind()));
+    }
+    let missing: Vec<_> = KINDS.iter().filter(|(kind, _)| !shown.contains(kind)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]

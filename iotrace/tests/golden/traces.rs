@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use iotrace::model::{
-    ApartStats, BlockCounts, BlockEntry, BlockOp, BlockStats, Container, Device, Histogram, Meta, OpStats,
-    Overhead, Probe, Process, ProgramCost, Runtime, Targets, Trace,
+    ApartStats, BlockCounts, BlockEntry, BlockOp, BlockStats, Container, Device, Files, Histogram, Meta,
+    OpStats, Overhead, Probe, Process, ProgramCost, Runtime, Targets, Trace,
 };
+
+#[path = "files.rs"]
+mod files;
 
 const NVME: (u32, u32) = (259, 0);
 const DM: (u32, u32) = (253, 0);
@@ -127,7 +130,7 @@ fn overhead() -> Overhead {
 
 fn notes() -> Vec<String> {
     vec![
-        "io_uring, AIO and mmap are not covered.".to_owned(),
+        "io_uring and AIO are not covered.".to_owned(),
         "Processes that began and ended between two looks at /proc have no command line.".to_owned(),
     ]
 }
@@ -226,7 +229,13 @@ pub fn loader() -> Trace {
     trainer.file_size = trainer.file_size_read.clone();
     trainer.file_size.merge(&trainer.file_size_written);
     trainer.read.errors = BTreeMap::from([(5, 1), (21, 3)]);
+    (trainer.write.waited, trainer.write.wait_ns) = (81, trainer.write.latency_ns.sum / 10 * 9);
     let mut processes: Vec<_> = (0..4).map(|index| worker(&mut spread, index)).collect();
+    // A spread of its own: what was there before stays as it was.
+    let mut beside = Spread(11);
+    for (worker, index) in processes.iter_mut().zip(0..) {
+        files::worker(&mut beside, worker, 800 + index * 40);
+    }
     processes[2].comm = b"evil\x1b[31m\n\xff".to_vec();
     processes[2].exited = true;
     processes.push(trainer);
@@ -248,6 +257,7 @@ pub fn loader() -> Trace {
         meta: meta(),
         probes: probes(),
         devices: vec![nvme(&processes, &others)],
+        files: files::imagenet(&processes),
         processes,
         others,
         block: BlockCounts {
@@ -325,6 +335,7 @@ pub fn lossy() -> Trace {
     trace.meta.targets.pids = vec![900];
     trace.meta.filters =
         vec![("device".to_owned(), "nvme0n1".to_owned()), ("op".to_owned(), "read".to_owned())];
+    trace.files = Files::default();
     trace.processes = vec![Process {
         pid: 900,
         ns_pid: 0,
@@ -345,6 +356,31 @@ pub fn lossy() -> Trace {
     trace.block.started += 3;
     trace.block.errors = 4;
     trace
+}
+
+/// One process that does everything one should not, on storage behind a daemon.
+pub fn clumsy() -> Trace {
+    let (process, files) = files::clumsy(&mut Spread(5));
+    Trace {
+        meta: Meta { targets: Targets { pids: vec![7_001], follow: true, ..Targets::default() }, ..meta() },
+        probes: probes(),
+        processes: vec![process],
+        files,
+        lost: lost(&[]),
+        overhead: Overhead { programs: Vec::new(), sampled_ns: 0, ..overhead() },
+        ..Trace::default()
+    }
+}
+
+/// A server that reads the same shards twice, from start to end, the second time from memory.
+pub fn epochs() -> Trace {
+    let (process, files) = files::epochs(&mut Spread(13));
+    Trace {
+        meta: Meta { targets: Targets { pids: vec![8_002], follow: true, ..Targets::default() }, ..meta() },
+        processes: vec![process],
+        files,
+        ..clumsy()
+    }
 }
 
 /// A whole system: many short-lived processes, disks of each kind, kernel threads at work.

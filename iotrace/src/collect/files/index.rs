@@ -30,4 +30,10 @@ impl Index {
         let (row, column) = Self::shard(hash);
         self.0[row][column].insert_unique(hash, entry, rehash);
     }
+
+    /// Memory taken, in bytes: a number and a byte of hash an entry, and room for an eighth more of them.
+    #[cfg(test)]
+    pub fn bytes(&self) -> usize {
+        self.0.as_flattened().iter().map(|table| table.capacity() * 5 * 8 / 7).sum()
+    }
 }

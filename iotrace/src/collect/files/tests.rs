@@ -81,8 +81,7 @@ fn a_million_files_take_less_than_150_mb() {
         files.session(&part(ino % 8, ino, 100, 1));
     }
     let entries = files.chunks.len() * CHUNK * size_of::<Entry>();
-    let index = files.index.capacity() * 5 * 8 / 7;
-    let total = entries + index + files.names.capacity();
+    let total = entries + files.index.bytes() + files.names.capacity();
     assert!(size_of::<Entry>() == 72, "{}", size_of::<Entry>());
     assert!(total < 150 << 20, "{total}");
     assert_eq!(files.len(), 1_300_000);

@@ -23,6 +23,7 @@ use crate::model::{
 };
 
 mod files;
+mod patterns;
 mod shape;
 
 /// Changes when a field changes its meaning or goes; new fields leave it alone.
@@ -188,7 +189,7 @@ impl<'a> Names<'a> {
             exited: p.exited,
             kernel_thread: p.kernel_thread,
             container: p.container.as_deref().map(ContainerInfo::of),
-            storage_ns: rank::storage_ns(p),
+            storage_ns: p.storage_ns(),
             ops: Ops {
                 read: OpInfo::of(&p.read),
                 write: OpInfo::of(&p.write),
@@ -236,6 +237,7 @@ impl<'a> Report<'a> {
                 block: ByOp::of(&rank::by_op(&trace.others)),
                 block_detail: names.details(&trace.others),
             },
+            patterns: patterns::of(trace),
             processes: Processes { trace, names },
             files: FilesInfo::of(&trace.files),
             devices: trace.devices.iter().map(DeviceInfo::of).collect(),
@@ -264,6 +266,7 @@ fn trace_info(trace: &Trace) -> TraceInfo<'_> {
             follow: meta.targets.follow,
         },
         filters: meta.filters.iter().map(|(name, value)| Filter { name, value }).collect(),
+        redacted: meta.redacted,
     }
 }
 

@@ -14,6 +14,7 @@ pub struct Report<'a> {
     pub tool: Tool,
     pub trace: TraceInfo<'a>,
     pub probes: Vec<ProbeInfo<'a>>,
+    pub patterns: Vec<PatternInfo>,
     pub processes: Processes<'a>,
     pub others: Others<'a>,
     pub files: FilesInfo<'a>,
@@ -39,6 +40,7 @@ pub struct TraceInfo<'a> {
     pub command: Vec<String>,
     pub targets: Targets<'a>,
     pub filters: Vec<Filter<'a>>,
+    pub redacted: bool,
 }
 
 #[derive(Serialize)]
@@ -61,6 +63,15 @@ pub struct ProbeInfo<'a> {
     pub metric: &'a str,
     pub variant: Option<&'a str>,
     pub reason: &'a str,
+}
+
+#[derive(Serialize)]
+pub struct PatternInfo {
+    pub kind: &'static str,
+    pub text: String,
+    pub evidence: BTreeMap<&'static str, u64>,
+    pub pids: Vec<u32>,
+    pub path: Option<String>,
 }
 
 #[derive(Serialize)]

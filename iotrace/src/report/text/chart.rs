@@ -223,7 +223,7 @@ fn powers_of_two(histogram: &Histogram) -> [u64; ROWS] {
 }
 
 /// A power of two in its largest whole unit: `4 KiB`.
-fn exact_bytes(value: u64) -> String {
+pub fn exact_bytes(value: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let power = (value.max(1).ilog2() / 10) as usize;
     format!("{} {}", value >> (10 * power), units[power])

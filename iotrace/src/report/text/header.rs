@@ -34,6 +34,10 @@ pub fn write(page: &mut Page, trace: &Trace) -> io::Result<()> {
         };
         page.flow("only       ", ", ", &meta.filters.iter().map(filter).collect::<Vec<_>>())?;
     }
+    if meta.redacted {
+        let what = "names of files are hashes of them, extensions kept".to_owned();
+        page.flow("redacted   ", "", &[what])?;
+    }
     warnings(page, trace)
 }
 

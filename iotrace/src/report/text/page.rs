@@ -10,6 +10,26 @@ use super::super::escape::{UnicodeWidthStr, fit};
 const MIN_WIDTH: usize = 60;
 const MAX_WIDTH: usize = 160;
 
+/// A blank at which no line ends. Names cannot hold one: it is escaped in them.
+const HELD: char = '\u{a0}';
+
+/// `text` whose numbers keep their units, and their groups of digits, on one line.
+fn held(text: &str) -> String {
+    const UNITS: [&str; 15] =
+        ["ns", "µs", "ms", "s", "min", "h", "d", "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "%"];
+    let mut held = String::with_capacity(text.len() + 16);
+    let mut words = text.split(' ').peekable();
+    while let Some(word) = words.next() {
+        held.push_str(word);
+        let Some(next) = words.peek() else { break };
+        let bare = next.trim_matches(|c: char| matches!(c, '(' | ')' | ',' | '.' | ';' | ':'));
+        let group = bare.len() == 3 && bare.bytes().all(|b| b.is_ascii_digit());
+        let number = word.ends_with(|c: char| c.is_ascii_digit());
+        held.push(if number && (group || UNITS.contains(&bare)) { HELD } else { ' ' });
+    }
+    held
+}
+
 /// How a piece of text stands out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ink {
@@ -91,8 +111,8 @@ impl<'a> Page<'a> {
     pub fn paragraph(&mut self, ink: Ink, indent: usize, hang: usize, text: &str) -> io::Result<()> {
         let (first, rest) = (" ".repeat(indent), " ".repeat(indent + hang));
         let options = textwrap::Options::new(self.width).initial_indent(&first).subsequent_indent(&rest);
-        for line in textwrap::wrap(text, options) {
-            let line = self.paint(ink, &line);
+        for line in textwrap::wrap(&held(text), options) {
+            let line = self.paint(ink, &line.replace(HELD, " "));
             self.line(&line)?;
         }
         Ok(())
@@ -122,5 +142,18 @@ impl<'a> Page<'a> {
             self.line(&format!("{lead}{line}"))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_their_units() {
+        let text = "took 2.14 s (7.1 % of it), 20 000 reads of 4 KiB; pid 51210, 300 writes by 5 B";
+        let kept = "took 2.14_s (7.1_% of it), 20_000 reads of 4_KiB; pid 51210, 300 writes by 5_B";
+        assert_eq!(held(text).replace(HELD, "_"), kept);
+        assert_eq!(held(""), "");
     }
 }

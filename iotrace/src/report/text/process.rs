@@ -1,12 +1,16 @@
-//! The top processes in full: one table of distributions, the facts behind the counts, and the charts.
+//! The top processes in full: operations, distributions of sizes and of block requests, the facts behind the counts, and
+//! the charts.
 
 use std::collections::BTreeMap;
 use std::io;
+
+use iotrace_common::file::FileTotals;
 
 use super::super::escape::visible;
 use super::super::{errno, rank, units};
 use super::chart::{self, Chart, Unit};
 use super::header::{full_name, pid, short_name};
+use super::operations;
 use super::page::{Ink, Page};
 use super::table::{Column, Table};
 use crate::model::{ApartStats, BlockOp, BlockStats, Container, Histogram, OpStats, Process, Trace};
@@ -42,6 +46,7 @@ fn write(page: &mut Page, process: &Process) -> io::Result<()> {
         page.flow("  container ", ", ", &container_words(container))?;
     }
     let block = rank::by_op(&process.block);
+    operations::of_process(page, process)?;
     distributions(page, process, &block)?;
     facts(page, process)?;
     charts(page, process, &block)
@@ -68,8 +73,7 @@ fn distributions(
     let mut table = Table::new(2, columns);
     for (name, op) in [("reads", &process.read), ("writes", &process.write)] {
         if op.count > 0 {
-            distribution(&mut table, name, "time", Unit::Time, &op.latency_ns);
-            distribution(&mut table, "", "size", Unit::Bytes, &op.size_bytes);
+            distribution(&mut table, name, "size", Unit::Bytes, &op.size_bytes);
         }
     }
     for (op, stats) in block {
@@ -85,6 +89,10 @@ fn distributions(
         let name = if index == 0 { "files" } else { "" };
         distribution(&mut table, name, how, Unit::Bytes, files);
     }
+    if table.is_empty() {
+        return Ok(());
+    }
+    page.blank()?;
     table.write(page)
 }
 
@@ -116,28 +124,41 @@ fn facts(page: &mut Page, process: &Process) -> io::Result<()> {
     for (name, op, is_read) in [("reads", &process.read, true), ("writes", &process.write, false)] {
         if op.count > 0 {
             page.flow(&format!("  {name:<13}"), " · ", &op_facts(op, is_read))?;
-            let errors: Vec<_> =
-                op.errors.iter().map(|(&e, &n)| format!("{} {}", errno::name(e), units::count(n))).collect();
-            if !errors.is_empty() {
-                let failed = op.errors.values().sum();
-                let text = format!(
-                    "{} of {} {name} failed: {}",
-                    units::count(failed),
-                    units::count(op.count),
-                    errors.join(", ")
-                );
-                page.paragraph(Ink::Red, 15, 2, &text)?;
-            }
+            failed(page, name, op.count, &op.errors)?;
         }
+    }
+    let others: Vec<_> = process.meta.iter().flat_map(|(_, stats)| &stats.forms).collect();
+    if !others.is_empty() {
+        let forms: Vec<_> = others.iter().map(|(form, n)| format!("{form} {}", units::count(*n))).collect();
+        page.flow("  other calls  ", " · ", &forms)?;
+    }
+    for (name, stats) in &process.meta {
+        failed(page, name, stats.count, &stats.errors)?;
     }
     if !process.file_size.is_empty() {
         page.flow("  files        ", " · ", &file_facts(process))?;
+    }
+    let order = process.files.as_deref().map_or(Vec::new(), |of| access_order(&of.totals));
+    if !order.is_empty() {
+        page.flow("  order        ", " · ", &order)?;
     }
     let apart: Vec<_> = process.apart.iter().filter_map(|(kind, stats)| apart_fact(kind, stats)).collect();
     if !apart.is_empty() {
         page.flow("  not storage  ", " · ", &apart)?;
     }
     Ok(())
+}
+
+/// `3 of 412 reads failed: EIO 1, EISDIR 2`; nothing when none did.
+fn failed(page: &mut Page, name: &str, count: u64, errors: &BTreeMap<i32, u64>) -> io::Result<()> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let kinds: Vec<_> =
+        errors.iter().map(|(&e, &n)| format!("{} {}", errno::name(e), units::count(n))).collect();
+    let failed = units::count(errors.values().sum());
+    let text = format!("{failed} of {} {name} failed: {}", units::count(count), kinds.join(", "));
+    page.paragraph(Ink::Red, 15, 2, &text)
 }
 
 fn op_facts(op: &OpStats, is_read: bool) -> Vec<String> {
@@ -164,7 +185,22 @@ fn file_facts(process: &Process) -> Vec<String> {
         facts.push(format!("{} written", units::count(written)));
     }
     facts.push(format!("{} of them < {}", units::share(small, all.count), "128 KiB"));
+    if let Some(of) = &process.files {
+        facts.push(format!("opened {}", units::count(of.opens)));
+        if of.whole_file > 0 {
+            facts.push(format!("{} read from start to end", units::count(of.whole_file)));
+        }
+    }
     facts
+}
+
+/// Where reads began, when not each of them where the one before ended.
+fn access_order(totals: &FileTotals) -> Vec<String> {
+    let FileTotals { sequential_reads, strided_reads, random_reads, .. } = *totals;
+    let all = sequential_reads + strided_reads + random_reads;
+    let kinds = [(sequential_reads, "sequential"), (strided_reads, "strided"), (random_reads, "random")];
+    let used = kinds.into_iter().filter(|(reads, _)| *reads > 0);
+    used.map(|(reads, order)| format!("{} {order}", units::share(reads, all))).collect()
 }
 
 fn apart_fact(kind: &str, stats: &ApartStats) -> Option<String> {

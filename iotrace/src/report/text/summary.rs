@@ -32,7 +32,7 @@ pub fn write(page: &mut Page, trace: &Trace) -> io::Result<()> {
             &format!("{READS_LEFT_OUT} What follows are block requests."),
         );
     }
-    page.heading("Reads and writes by process")?;
+    page.heading("Processes by storage time")?;
     let shown = if page.verbose { listed.len() } else { page.top.max(ROWS).min(listed.len()) };
     // One row too many costs less than a row that says "1 other".
     let shown = if listed.len() - shown == 1 { listed.len() } else { shown };
@@ -42,7 +42,7 @@ pub fn write(page: &mut Page, trace: &Trace) -> io::Result<()> {
     let pids = PidColumn::of(rows.iter().copied());
     for process in rows {
         let mut cells = vec![pids.cell(process), short_name(process), container(process)];
-        cells.extend(numbers(&process.read, &process.write, wall));
+        cells.extend(numbers(&Sum::of(&[process]), wall));
         cells.push(if process.cmdline.is_empty() { String::new() } else { full_name(process) });
         table.row(Ink::Plain, cells);
     }
@@ -62,7 +62,7 @@ pub fn write(page: &mut Page, trace: &Trace) -> io::Result<()> {
         0,
         0,
         &format!(
-            "Time is the latency of all calls summed over threads, page-cache hits included, against the {} of the trace.",
+            "Time is the latency of all operations summed over threads, page-cache hits included, against the {} of the trace; wait is what of it the threads were off the CPU.",
             units::duration(wall)
         ),
     )?;
@@ -76,8 +76,7 @@ fn container(process: &Process) -> String {
 
 /// Kernel threads appear among the owners of block requests; here only if they make calls.
 fn belongs_here(process: &Process) -> bool {
-    let calls = process.read.count + process.write.count > 0;
-    calls || !process.kernel_thread && rank::touched_storage(process)
+    process.calls() > 0 || !process.kernel_thread && rank::touched_storage(process)
 }
 
 fn columns(wall_ns: u64) -> Vec<Column> {
@@ -85,24 +84,53 @@ fn columns(wall_ns: u64) -> Vec<Column> {
         [
             Column::number("calls").under(group).rank(rank),
             Column::number("bytes").under(group),
-            Column::number("p50").under(group).rank(rank + 4),
-            Column::number("p99").under(group).rank(rank + 2),
+            Column::number("p50").under(group).rank(rank + 6),
+            Column::number("p99").under(group).rank(rank + 4),
         ]
     };
     let mut columns =
-        vec![Column::name("PID"), Column::name("COMMAND").shrinks_to(12), Column::name("CONTAINER").rank(8)];
+        vec![Column::name("PID"), Column::name("COMMAND").shrinks_to(12), Column::name("CONTAINER").rank(10)];
     columns.extend(op("reads", 1));
     columns.extend(op("writes", 2));
+    columns.push(Column::number("other calls").rank(3));
     let time = format!("time / {}", units::duration(wall_ns));
     columns.push(Column::number("sum").under(&time));
-    columns.push(Column::number("share").under(&time));
-    columns.push(Column::name("COMMAND LINE").shrinks_to(18).rank(9));
+    columns.push(Column::number("share").under(&time).rank(4));
+    columns.push(Column::number("wait").under(&time));
+    columns.push(Column::name("COMMAND LINE").shrinks_to(18).rank(11));
     columns
 }
 
-fn numbers(read: &OpStats, write: &OpStats, wall_ns: u64) -> Vec<String> {
+/// What a row says, of one process or of several.
+#[derive(Default)]
+struct Sum {
+    read: OpStats,
+    write: OpStats,
+    other_calls: u64,
+    time_ns: u64,
+    wait_ns: u64,
+}
+
+impl Sum {
+    fn of(processes: &[&Process]) -> Self {
+        let mut sum = Self::default();
+        for process in processes {
+            for (sum, op) in [(&mut sum.read, &process.read), (&mut sum.write, &process.write)] {
+                sum.count += op.count;
+                sum.bytes += op.bytes;
+                sum.latency_ns.merge(&op.latency_ns);
+            }
+            sum.other_calls += process.other_calls();
+            sum.time_ns = sum.time_ns.saturating_add(process.storage_ns());
+            sum.wait_ns += process.wait_ns();
+        }
+        sum
+    }
+}
+
+fn numbers(sum: &Sum, wall_ns: u64) -> Vec<String> {
     let mut cells = Vec::new();
-    for op in [read, write] {
+    for op in [&sum.read, &sum.write] {
         // No calls by anybody: the whole group of columns goes.
         if op.count == 0 {
             cells.extend(std::iter::repeat_n(String::new(), 4));
@@ -111,22 +139,18 @@ fn numbers(read: &OpStats, write: &OpStats, wall_ns: u64) -> Vec<String> {
         let quantile = |q| op.latency_ns.quantile(q).map_or("-".to_owned(), units::duration);
         cells.extend([units::count(op.count), units::bytes(op.bytes), quantile(0.5), quantile(0.99)]);
     }
-    let time = read.latency_ns.sum.saturating_add(write.latency_ns.sum);
-    cells.extend([units::duration(time), units::share(time, wall_ns)]);
+    cells.push(if sum.other_calls > 0 { units::count(sum.other_calls) } else { String::new() });
+    cells.extend([
+        units::duration(sum.time_ns),
+        units::share(sum.time_ns, wall_ns),
+        units::duration(sum.wait_ns),
+    ]);
     cells
 }
 
 fn sum_row(label: &str, processes: &[&Process], wall_ns: u64) -> Vec<String> {
-    let (mut read, mut write) = (OpStats::default(), OpStats::default());
-    for process in processes {
-        for (sum, op) in [(&mut read, &process.read), (&mut write, &process.write)] {
-            sum.count += op.count;
-            sum.bytes += op.bytes;
-            sum.latency_ns.merge(&op.latency_ns);
-        }
-    }
     let mut cells = vec![String::new(), label.to_owned(), String::new()];
-    cells.extend(numbers(&read, &write, wall_ns));
+    cells.extend(numbers(&Sum::of(processes), wall_ns));
     cells.push(String::new());
     cells
 }
@@ -158,8 +182,8 @@ fn nothing(page: &mut Page, trace: &Trace) -> io::Result<()> {
         ("no request to a block device", "a request to a block device")
     } else {
         (
-            "no read or write call on a file and no request to a block device",
-            "a read or write call on a file or a request to a block device",
+            "no call on a file and no request to a block device",
+            "a call on a file or a request to a block device",
         )
     };
     let who = match users {

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use super::super::escape::{UnicodeWidthStr, fit};
+use super::super::escape::{UnicodeWidthStr, fit, fit_middle};
 use super::page::{Ink, Page};
 
 const GAP: usize = 2;
@@ -14,6 +14,8 @@ pub struct Column {
     /// Columns in a row with one group share a line over their headers.
     group: String,
     left: bool,
+    /// What is too long loses its middle instead of its end.
+    middle: bool,
     /// Least width, for a column of names that may be cut.
     shrinks_to: Option<usize>,
     /// The columns of the highest rank go first, together, when the page is too narrow; 0 stays.
@@ -23,12 +25,24 @@ pub struct Column {
 impl Column {
     /// A column of numbers.
     pub fn number(header: &str) -> Self {
-        Self { header: header.to_owned(), group: String::new(), left: false, shrinks_to: None, rank: 0 }
+        Self {
+            header: header.to_owned(),
+            group: String::new(),
+            left: false,
+            middle: false,
+            shrinks_to: None,
+            rank: 0,
+        }
     }
 
     /// A column of names.
     pub fn name(header: &str) -> Self {
         Self { left: true, ..Self::number(header) }
+    }
+
+    /// A column of paths, which may be cut in their middle.
+    pub fn path(header: &str) -> Self {
+        Self { middle: true, shrinks_to: Some(24), ..Self::name(header) }
     }
 
     /// Names may be cut to `columns`.
@@ -61,6 +75,11 @@ impl Table {
     /// An empty table, `indent` columns in.
     pub fn new(indent: usize, columns: Vec<Column>) -> Self {
         Self { columns, rows: Vec::new(), indent }
+    }
+
+    /// No row was added.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 
     /// Adds a row, one cell a column.
@@ -158,7 +177,7 @@ impl Table {
     fn layout(&self, cells: &[String], widths: &[usize]) -> String {
         let mut line = " ".repeat(self.indent);
         for ((cell, &width), column) in cells.iter().zip(widths).zip(&self.columns) {
-            let cell = fit(cell, width);
+            let cell = if column.middle { fit_middle(cell, width) } else { fit(cell, width) };
             let pad = " ".repeat(width - cell.width());
             if column.left {
                 line.push_str(&cell);
