@@ -129,7 +129,7 @@ fn block_requests_alone_are_counted_as_exactly_and_no_reads() {
 
     let calls = |op: &str| report.sum(|_| true, &format!("/ops/{op}/count"));
     assert_eq!((calls("read"), calls("write")), (0, 0), "reads and writes are not traced");
-    let reads = report.list("/probes").iter().find(|probe| probe["metric"] == "read/write");
+    let reads = report.list("/probes").iter().find(|probe| probe["metric"] == "file calls");
     assert!(
         reads.is_some_and(|p| p["variant"].is_null() && text(p, "/reason").contains("--block-only")),
         "{reads:?}"
