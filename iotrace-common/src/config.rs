@@ -176,6 +176,8 @@ pub struct Config {
     pub block_op_mask: u32,
     /// 1: only devices present in `DEVICES` with `DEVICE_SELECTED` are counted.
     pub device_filter: u32,
+    /// 1: only files on the devices of `FS_FILTER`; 2: only files below the folders of `PATH_FILTER`; 3: both.
+    pub file_filter: u32,
     /// Names in use in `comms`; 0: no filter.
     pub comm_count: u32,
     /// 1: `bpf_get_current_task_btf` exists (5.11), so task fields are loaded directly.
@@ -212,6 +214,7 @@ impl Config {
         op_mask: u32::MAX,
         block_op_mask: u32::MAX,
         device_filter: 0,
+        file_filter: 0,
         comm_count: 0,
         task_btf: 1,
         insert_arg: 0,
@@ -243,6 +246,6 @@ pub struct RunState {
 }
 
 const _: () = assert!(size_of::<Offsets>() == 4 * OFFSET_COUNT);
-const _: () = assert!(size_of::<Config>() == 72 + 16 * COMM_FILTERS);
+const _: () = assert!(size_of::<Config>() == 76 + 16 * COMM_FILTERS);
 
 crate::pod!(Offsets, Config, RunState);

@@ -41,33 +41,37 @@ pub const fn bucket_bounds(index: usize) -> (u64, u64) {
     (low, low + (1 << group) - 1)
 }
 
-/// floor(log2(value)) for value > 0, in shifts: BPF has no count-leading-zeros instruction.
+/// floor(log2(value)) for value > 0. BPF has no count-leading-zeros instruction, and the verifier walks every branch of a
+/// search by halves anew for all that follows: so without a branch, by a de Bruijn sequence. The bits below the highest are
+/// filled up, which leaves 64 possible values; a product with the sequence puts a number of its own into the top 6 bits of
+/// each (Leiserson, Prokop, Randall: Using de Bruijn Sequences to Index a 1 in a Computer Word, 1998).
 #[inline(always)]
 fn floor_log2(value: u64) -> u32 {
-    let mut v = value;
-    let mut power = 0;
-    if v >> 32 != 0 {
-        v >>= 32;
-        power += 32;
-    }
-    if v >> 16 != 0 {
-        v >>= 16;
-        power += 16;
-    }
-    if v >> 8 != 0 {
-        v >>= 8;
-        power += 8;
-    }
-    if v >> 4 != 0 {
-        v >>= 4;
-        power += 4;
-    }
-    if v >> 2 != 0 {
-        v >>= 2;
-        power += 2;
-    }
-    power + (v >> 1) as u32
+    let mut filled = value;
+    filled |= filled >> 1;
+    filled |= filled >> 2;
+    filled |= filled >> 4;
+    filled |= filled >> 8;
+    filled |= filled >> 16;
+    filled |= filled >> 32;
+    let index = (filled.wrapping_mul(DE_BRUIJN) >> 58) as usize;
+    // SAFETY: an index of 6 bits. Volatile, or the compiler makes branches of it again.
+    unsafe { core::ptr::read_volatile((&raw const LOG2_BY_INDEX).cast::<u8>().add(index)).into() }
 }
+
+/// A sequence whose products with 2^(n+1) - 1 differ in their top 6 bits for every n; the test tries all.
+const DE_BRUIJN: u64 = 0x03f7_9d71_b4cb_0a89;
+
+static LOG2_BY_INDEX: [u8; 64] = {
+    let mut table = [0; 64];
+    let mut power = 0;
+    while power < 64 {
+        let filled = u64::MAX >> (63 - power);
+        table[(filled.wrapping_mul(DE_BRUIJN) >> 58) as usize] = power as u8;
+        power += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {
@@ -75,6 +79,15 @@ mod tests {
 
     fn edges() -> impl Iterator<Item = u64> {
         (0..MAX_VALUE_POWER).flat_map(|k| [(1u64 << k) - 1, 1 << k, (1 << k) + 1]).chain([0, (1 << 37) - 1])
+    }
+
+    #[test]
+    fn every_power_of_two_has_an_index_of_its_own() {
+        for power in 0..64 {
+            for value in [1u64 << power, u64::MAX >> (63 - power)] {
+                assert_eq!(floor_log2(value), power, "{value:#x}");
+            }
+        }
     }
 
     #[test]

@@ -169,6 +169,8 @@ pub struct ThreadSlot {
     pub sets: [u32; SETS],
     /// Its own place in `THREAD_SLOTS`.
     pub index: u32,
+    /// 1: the call is on a file that `--path` and `--fstype` choose.
+    pub chosen: u64,
     /// The descriptor looked up last.
     pub seen: Seen,
     /// Files it works on.

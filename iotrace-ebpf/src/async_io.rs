@@ -19,7 +19,7 @@ use iotrace_common::{
 use crate::{
     block::add,
     calls::now,
-    file::{kind_and_device, look},
+    file::{kind_and_device, look, selected},
     maps::{ASYNC, OP_STATS, tally},
     mem::{atomic_add, bounded, checked_apart, config, load, offset, probe},
     meta::find_set,
@@ -112,7 +112,9 @@ fn submit(slot: &mut ThreadSlot, key: &AsyncKey, op: u32, form: u32, known: bool
     if known {
         let seen = seen(slot);
         let (kind, dev) = kind_and_device(seen.inode);
-        if kind > Kind::BlockDevice as u32 {
+        if kind > Kind::BlockDevice as u32
+            || config!(file_filter) != 0 && selected(seen.file, seen.inode, dev) == 0
+        {
             return;
         }
         transfer.file = seen.file;

@@ -7,12 +7,12 @@
 use core::arch::asm;
 
 use iotrace_common::{
-    file::FileSlot,
+    file::{FileSlot, FolderKey},
     thread::{Kind, Seen, ThreadSlot},
 };
 
 use crate::{
-    maps::tally,
+    maps::{FS_FILTER, PATH_FILTER, tally},
     mem::{config, field, offset, probe},
     target::{current_task, slot_at, task_field},
 };
@@ -22,6 +22,9 @@ const EMBEDDED_FDS: u32 = 64;
 
 /// Descriptors found by direct load.
 const TYPED_FDS: u32 = 16;
+
+/// Folders above a file that `--path` looks at.
+const PATH_DEPTH: usize = 40;
 
 const S_IFMT: u16 = 0o170_000;
 const S_IFIFO: u16 = 0o010_000;
@@ -91,6 +94,53 @@ pub fn describe(place: &mut FileSlot, seen: Seen) {
     place.ino = seen.ino;
     place.size = size_now(seen.inode, 0);
     (place.kind, place.dev) = kind_and_device(seen.inode);
+    if config!(file_filter) != 0
+        && place.kind <= Kind::BlockDevice as u32
+        && selected(seen.file, seen.inode, place.dev) == 0
+    {
+        place.kind = Kind::Absent as u32;
+    }
+}
+
+/// Do `--fstype` and `--path` choose the file? Checked apart.
+#[unsafe(export_name = "iotrace_selected")]
+#[inline(never)]
+pub extern "C" fn selected(file: u64, inode: u64, dev: u32) -> u32 {
+    // SAFETY: preallocated maps; only presence matters.
+    if config!(file_filter) & 1 != 0 && unsafe { FS_FILTER.get(dev) }.is_none() {
+        return 0;
+    }
+    if config!(file_filter) & 2 == 0 {
+        return 1;
+    }
+    if file == inode {
+        return 0; // a mapping, of which nothing leads to a name
+    }
+    let mut dentry: u64 = probe(file, offset!(file_dentry)).unwrap_or(0);
+    for _ in 0..PATH_DEPTH {
+        dentry = look_above(dentry, dev);
+        if dentry <= FOUND {
+            break;
+        }
+    }
+    (dentry == FOUND).into()
+}
+
+/// [`look_above`] found a folder that `--path` chooses. No address.
+const FOUND: u64 = 1;
+
+/// Does `--path` choose this folder or file? Else the one above it; 0 when there is none.
+#[unsafe(export_name = "iotrace_look_above")]
+#[inline(never)]
+extern "C" fn look_above(dentry: u64, dev: u32) -> u64 {
+    let inode: u64 = probe(dentry, offset!(dentry_inode)).unwrap_or(0);
+    let ino: u64 = probe(inode, offset!(inode_ino)).unwrap_or(0);
+    // SAFETY: preallocated map; only its presence matters.
+    if unsafe { PATH_FILTER.get(FolderKey { ino, dev: dev.into() }) }.is_some() {
+        return FOUND;
+    }
+    let above: u64 = probe(dentry, offset!(dentry_parent)).unwrap_or(0);
+    if above == dentry { 0 } else { above }
 }
 
 /// What an inode is, and the device of its file system, or that it stands for.

@@ -74,6 +74,12 @@ pub static DEVICES: HashMap<u32, DeviceLayout> = HashMap::with_max_entries(4096,
 /// Device numbers chosen by `--device`, partitions included, for reads and writes of files on them.
 #[map]
 pub static DEVICE_FILTER: HashMap<u32, u32> = HashMap::with_max_entries(1024, 0);
+/// Device numbers of the file systems chosen by `--fstype`.
+#[map]
+pub static FS_FILTER: HashMap<u32, u32> = HashMap::with_max_entries(4096, 0);
+/// Folders chosen by `--path`, and the roots of what is mounted below them.
+#[map]
+pub static PATH_FILTER: HashMap<FolderKey, u32> = HashMap::with_max_entries(4096, 0);
 /// Layout by queue id.
 #[map]
 pub static QUEUES: Array<QueueEntry> = Array::with_max_entries(QUEUE_IDS, 0);

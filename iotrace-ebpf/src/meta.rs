@@ -58,11 +58,17 @@ pub fn enter(slot: &mut ThreadSlot, form: u8, argument: impl Fn(usize) -> u64) -
     match op {
         OP_FSYNC if form != Form::Sync as u8 && form != Form::Msync as u8 => {
             if look(slot, argument(0) as u32, false) {
-                slot.ways[0] = way_of(slot, NO_WAY);
+                let way = way_of(slot, NO_WAY);
+                slot.ways[0] = way;
+                slot.chosen = (place(slot, way).kind == Kind::Regular as u32).into();
             }
         }
         OP_CLOSE if form == Form::Close as u8 => {
             if look(slot, argument(0) as u32, false) {
+                if config!(file_filter) != 0 {
+                    let way = way_of(slot, NO_WAY);
+                    slot.chosen = (place(slot, way).kind == Kind::Regular as u32).into();
+                }
                 let last = holders(slot) == 1;
                 closing(slot, last.into());
             }
@@ -98,8 +104,16 @@ checked_apart! {
     /// Counts the call.
     pub fn exit as "iotrace_exit" (slot, form: u32, latency_ns: u64, returned: i64) {
         let (op, first) = op_of(form);
-        count_op();
         let wait_ns = slot.wait_ns;
+        if op == OP_OPEN && returned >= 0 && look(slot, returned as u32, false) {
+            opened(slot, latency_ns, wait_ns);
+            let way = way_of(slot, NO_WAY);
+            slot.chosen = (place(slot, way).kind == Kind::Regular as u32).into();
+        }
+        if config!(file_filter) != 0 && slot.chosen == 0 {
+            return;
+        }
+        count_op();
         count(slot, op, form - first, latency_ns, wait_ns, returned < 0);
         if returned < 0 {
             let by_path = slot.argument == 1 || op == OP_RENAME;
@@ -109,11 +123,6 @@ checked_apart! {
             return;
         }
         match op {
-            OP_OPEN => {
-                if look(slot, returned as u32, false) {
-                    opened(slot, latency_ns, wait_ns);
-                }
-            }
             OP_FSYNC => {
                 let way = slot.ways[0];
                 if way != NO_WAY {

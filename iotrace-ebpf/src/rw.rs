@@ -17,6 +17,10 @@ use crate::{
 const READ: usize = OP_READ as usize;
 const WRITE: usize = OP_WRITE as usize;
 
+/// "No such side": a number no table of descriptors reaches. (An `Option` leaves the descriptor undefined where there is none,
+/// and 5.10 does not see that such a path does not read it.)
+const NO_FD: u32 = u32::MAX;
+
 /// Transfers below this are tiny: a page.
 const TINY_BYTES: u64 = 4096;
 
@@ -25,10 +29,10 @@ pub fn enter(slot: &mut ThreadSlot, form: u8, argument: impl Fn(usize) -> u64) {
     let first = argument(0) as u32;
     let third = argument(2);
     let (read_fd, write_fd) = match form {
-        f if f <= Form::Preadv2 as u8 => (Some(first), None),
-        f if f <= Form::Pwritev2 as u8 => (None, Some(first)),
-        f if f == Form::Sendfile as u8 => (Some(argument(1) as u32), Some(first)),
-        _ => (Some(first), Some(third as u32)),
+        f if f <= Form::Preadv2 as u8 => (first, NO_FD),
+        f if f <= Form::Pwritev2 as u8 => (NO_FD, first),
+        f if f == Form::Sendfile as u8 => (argument(1) as u32, first),
+        _ => (first, third as u32),
     };
     let (read_kind, read_way, read_position) = side(slot, read_fd, OP_READ, NO_WAY);
     let (write_kind, write_way, write_position) = side(slot, write_fd, OP_WRITE, read_way);
@@ -59,9 +63,11 @@ pub fn enter(slot: &mut ThreadSlot, form: u8, argument: impl Fn(usize) -> u64) {
 
 /// Kind, place in the slot, and position of what a descriptor stands for.
 #[inline(always)]
-fn side(slot: &mut ThreadSlot, fd: Option<u32>, op: u32, taken: u32) -> (u32, u32, u64) {
+fn side(slot: &mut ThreadSlot, fd: u32, op: u32, taken: u32) -> (u32, u32, u64) {
     let absent = (Kind::Absent as u32, NO_WAY, UNKNOWN_POSITION);
-    let Some(fd) = fd else { return absent };
+    if fd == NO_FD {
+        return absent;
+    }
     if config!(op_mask) & (1 << op) == 0 {
         return absent;
     }

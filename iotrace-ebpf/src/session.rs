@@ -202,10 +202,8 @@ unsafe fn add_totals(to: *mut FileTotals, from: *const FileTotals) {
     for field in 0..TOTALS {
         // SAFETY: within the values.
         unsafe {
-            let value = core::ptr::read_volatile(from.add(field));
-            if value != 0 {
-                atomic_add(to.add(field), value);
-            }
+            // Zeros too: a branch for each would double the verifier's work 22 times.
+            atomic_add(to.add(field), core::ptr::read_volatile(from.add(field)));
         }
     }
 }
@@ -442,7 +440,13 @@ checked_apart! {
         if EVENTS.output::<[u8]>(bytes, NO_WAKEUP).is_err() {
             tally!(lost_ring);
         }
-        tell_folders(folder, dev, folder_ino);
+        let mut above = folder;
+        for _ in 0..FOLDER_DEPTH {
+            above = tell_folder(above, dev);
+            if above == 0 {
+                break;
+            }
+        }
     }
 }
 
@@ -486,42 +490,38 @@ checked_apart! {
     }
 }
 
-/// Tells of a folder and those above it that were not told of.
-#[unsafe(export_name = "iotrace_tell_folders")]
+/// Tells of a folder, unless it was told of; the one above it, 0 when there is none to be told of. One at a time, so that the
+/// verifier checks it once and not for each level.
+#[unsafe(export_name = "iotrace_tell_folder")]
 #[inline(never)]
-extern "C" fn tell_folders(mut folder: u64, dev: u32, mut ino: u64) -> u32 {
-    for _ in 0..FOLDER_DEPTH {
-        let key = FolderKey { ino, dev: dev.into() };
-        // SAFETY: preallocated map; only its presence matters.
-        if ino == 0 || unsafe { FOLDERS_SEEN.get(key) }.is_some() {
-            return 0;
-        }
-        let above: u64 = probe(folder, offset!(dentry_parent)).unwrap_or(0);
-        let above_inode: u64 = probe(above, offset!(dentry_inode)).unwrap_or(0);
-        let above_ino: u64 = probe(above_inode, offset!(inode_ino)).unwrap_or(0);
-        let Some(mut entry) = EVENTS.reserve::<FolderRecord>(0) else {
-            tally!(lost_ring);
-            return 0;
-        };
-        let out = entry.as_mut_ptr();
-        // SAFETY: the record is ours until submitted; user space reads no further than `name_len`.
-        unsafe {
-            (*out).kind = FOLDER;
-            (*out).dev = dev;
-            (*out).ino = ino;
-            (*out).parent = above_ino;
-            (*out)._pad = 0;
-            (*out).name_len = read_name(&mut (*out).name, folder);
-        }
-        entry.submit(NO_WAKEUP);
-        let _ = FOLDERS_SEEN.insert(key, 1, 0);
-        if above == folder {
-            return 0;
-        }
-        folder = above;
-        ino = above_ino;
+extern "C" fn tell_folder(folder: u64, dev: u32) -> u64 {
+    let inode: u64 = probe(folder, offset!(dentry_inode)).unwrap_or(0);
+    let ino: u64 = probe(inode, offset!(inode_ino)).unwrap_or(0);
+    let key = FolderKey { ino, dev: dev.into() };
+    // SAFETY: preallocated map; only its presence matters.
+    if ino == 0 || unsafe { FOLDERS_SEEN.get(key) }.is_some() {
+        return 0;
     }
-    0
+    let above: u64 = probe(folder, offset!(dentry_parent)).unwrap_or(0);
+    let above_inode: u64 = probe(above, offset!(dentry_inode)).unwrap_or(0);
+    let above_ino: u64 = probe(above_inode, offset!(inode_ino)).unwrap_or(0);
+    let Some(mut entry) = EVENTS.reserve::<FolderRecord>(0) else {
+        tally!(lost_ring);
+        return 0;
+    };
+    let out = entry.as_mut_ptr();
+    // SAFETY: the record is ours until submitted; user space reads no further than `name_len`.
+    unsafe {
+        (*out).kind = FOLDER;
+        (*out).dev = dev;
+        (*out).ino = ino;
+        (*out).parent = above_ino;
+        (*out)._pad = 0;
+        (*out).name_len = read_name(&mut (*out).name, folder);
+    }
+    entry.submit(NO_WAKEUP);
+    let _ = FOLDERS_SEEN.insert(key, 1, 0);
+    if above == folder { 0 } else { above }
 }
 
 /// How many hold the open file of `slot.seen`; 1 when it cannot be told.

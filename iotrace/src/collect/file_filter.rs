@@ -42,6 +42,19 @@ impl FileFilter {
         self.fs_types.is_empty() && self.prefixes.is_empty()
     }
 
+    /// What the kernel side compares: 1: file systems, 2: folders (`config::Config::file_filter`).
+    pub fn bits(&self) -> u32 {
+        u32::from(!self.fs_types.is_empty()) | u32::from(!self.prefixes.is_empty()) << 1
+    }
+
+    /// Folders chosen, as absolute paths, followed through symbolic links where they exist here.
+    pub fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.prefixes
+            .iter()
+            .flat_map(|p| std::iter::once(&p.absolute).chain(&p.resolved))
+            .map(PathBuf::as_path)
+    }
+
     /// Does a file count? `fs_type` as in mountinfo, `path` as its process sees it. A file whose path is not known
     /// (`[unmounted]...`) is below no folder.
     pub fn matches(&self, fs_type: &[u8], path: &[u8]) -> bool {

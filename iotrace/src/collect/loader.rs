@@ -213,6 +213,7 @@ fn config(selection: &Selection, kernel: &Kernel) -> Config {
         op_mask: selection.op_mask(),
         block_op_mask: selection.block_op_mask(),
         device_filter: u32::from(!selection.device_numbers.is_empty()),
+        file_filter: selection.files.bits(),
         comm_count: selection.comms.len() as u32,
         task_btf: kernel.functions.contains("bpf_get_current_task_btf").into(),
         insert_arg: request("block_rq_insert"),

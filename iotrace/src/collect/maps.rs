@@ -7,7 +7,7 @@ use aya::{
 use iotrace_common::{
     block::{BlockKey, BlockSlot, DeviceLayout},
     config::RunState,
-    file::{LostClass, Session as FileSession, SessionKey},
+    file::{FolderKey, LostClass, Session as FileSession, SessionKey},
     process::Target,
     tally::Tally,
     thread::{ErrnoKey, OpKey, OpSet, ThreadSlot},
@@ -58,6 +58,10 @@ maps! {
     devices: HashMap<MapData, u32, DeviceLayout> = "DEVICES",
     /// Devices chosen.
     device_filter: HashMap<MapData, u32, u32> = "DEVICE_FILTER",
+    /// Devices of the file systems chosen.
+    fs_filter: HashMap<MapData, u32, u32> = "FS_FILTER",
+    /// Folders chosen.
+    path_filter: HashMap<MapData, FolderKey, u32> = "PATH_FILTER",
     /// Place of a block set.
     block_sets: HashMap<MapData, BlockKey, u32> = "BLOCK_SETS",
     /// Block statistics.

@@ -7,6 +7,7 @@ pub mod descriptors;
 pub mod error;
 pub mod events;
 pub mod file_filter;
+pub mod file_places;
 pub mod files;
 pub mod kernel_log;
 pub mod leftovers;

@@ -58,6 +58,11 @@ impl Processes {
         self.list.iter().any(|p| !p.exited && !p.kernel_thread)
     }
 
+    /// Pids, in the initial namespace, of the user processes known here that still live.
+    pub fn alive(&self) -> impl Iterator<Item = u32> {
+        self.list.iter().filter(|p| !p.exited && !p.kernel_thread).map(|p| p.pid)
+    }
+
     /// A process was seen, by the kernel side or in /proc.
     pub fn seen(&mut self, key: u64, seen: Process, exec: bool) {
         // A fork has its parent's arguments until it executes another program.

@@ -25,6 +25,7 @@ use super::{
     cost,
     error::StartError,
     events::{self, Event},
+    file_places::FilePlaces,
     files::Files,
     leftovers,
     loader::{self, Loaded},
@@ -72,6 +73,7 @@ pub struct Session {
     waiting: HashMap<u32, Process>,
     files: Files,
     mounts: Mounts,
+    file_places: FilePlaces,
     /// First failures: process key, operation, errno, path.
     failures: Vec<(u64, u32, u32, Vec<u8>)>,
     /// Processes that ended and whose traces in the maps are still to be removed.
@@ -114,6 +116,7 @@ impl Session {
             waiting: HashMap::new(),
             files: Files::default(),
             mounts: Mounts::new(),
+            file_places: FilePlaces::default(),
             failures: Vec::new(),
             ended: Vec::new(),
             others: Vec::new(),
@@ -130,6 +133,7 @@ impl Session {
         pids.iter().for_each(|&pid| session.expect(pid));
         // What a command did before it left the namespace that it was started in is named as here.
         session.mounts.for_process(std::process::id(), 0);
+        session.look_for_files();
         Ok(session)
     }
 
@@ -141,6 +145,16 @@ impl Session {
         self.started_at_unix_ns = clock::unix_ns();
         self.cpu_at_start_ns = cost::own_cpu_ns();
         self.sampler = cost::Sampler::start(self.self_stats);
+    }
+
+    /// Tells the kernel side where the files are that `--fstype` and `--path` choose.
+    fn look_for_files(&mut self) {
+        if !self.selection.files.is_empty() {
+            let own = |tgid| leftovers::own_pid(&self.loaded.pids, tgid);
+            let pids: Vec<u32> =
+                self.waiting.keys().copied().chain(self.processes.alive()).map(own).collect();
+            self.file_places.update(&self.selection.files, pids.into_iter(), &mut self.loaded.maps);
+        }
     }
 
     fn set_state(&mut self, change: impl Fn(&mut RunState)) {
@@ -209,6 +223,7 @@ impl Session {
             self.add_targets(&members);
         }
         if self.last_cleanup.elapsed() >= GRACE {
+            self.look_for_files();
             self.clean_up();
             self.last_cleanup = Instant::now();
         }

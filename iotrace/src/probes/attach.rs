@@ -47,6 +47,11 @@ pub fn attach_metric(ebpf: &mut Ebpf, metric: &Metric, kernel: &Kernel, btf: &Bt
     for variant in metric.variants.iter().filter(useful) {
         match attach_all(ebpf, &variant.programs, kernel, btf) {
             Ok(()) => {
+                for spec in &variant.programs {
+                    let info = ebpf.program(spec.program).and_then(|program| program.info().ok());
+                    let checked = info.and_then(|info| info.verified_instruction_count());
+                    tracing::debug!("{}: {} instructions checked", spec.program, checked.unwrap_or(0));
+                }
                 tracing::debug!("{}: {} attached", metric.name, variant.name);
                 let reason = reasons.join("; ");
                 return Probe { metric: metric.name.into(), variant: Some(variant.name.clone()), reason };
