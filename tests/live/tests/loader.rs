@@ -121,15 +121,16 @@ fn the_first_epoch_waits_the_second_does_not_and_cold_files_stand_out() {
             println!("{} bytes came into memory, not {bytes}: not these five files alone", cached(&report));
             continue;
         }
-        // A read from an emulated disk is no longer than what else a thread may sleep for.
-        let longest = &report.list("/files/top")[..live.scaled(5, 20)];
-        let mut top: Vec<_> = longest.iter().map(|file| text(file, "/path")).collect();
-        top.retain(|path| live.vm().is_none() || paths.iter().any(|cold| cold == path));
+        if live.vm().is_some() {
+            println!(
+                "an emulated disk is mostly done before its reader sleeps: the order of waits says nothing"
+            );
+            return;
+        }
+        let mut top: Vec<_> = report.list("/files/top")[..5].iter().map(|file| text(file, "/path")).collect();
         top.sort_unstable();
         assert_eq!(top, paths, "the cold files wait most");
-        assert!(longest.iter().all(|file| num(file, "/wait_ns") > 0 || live.vm().is_some()));
-        let folders = report.list("/files/folders");
-        assert!(text(&folders[0], "/path") == folder || live.vm().is_some(), "{folders:?}");
+        assert_eq!(text(&report.list("/files/folders")[0], "/path"), folder);
         return;
     }
     live.skip("this machine drops files from memory by itself");
