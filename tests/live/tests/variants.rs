@@ -48,3 +48,40 @@ fn debug_lines_keep_no_program_from_loading() {
         assert_eq!(variants(&["-vv", "--without", without]), variants(&["--without", without]));
     }
 }
+
+#[test]
+fn every_call_that_moves_no_data_is_counted_once_by_either_kind_of_hook() {
+    let Some(live) = live!() else { return };
+    for without in ["kprobe", "fentry,kprobe"] {
+        let run = live.run().args(["--without", without]);
+        run.workload(["metadata", "--calls", "10", "--dir", live.dir_arg()]).outcome().assert_truth();
+    }
+}
+
+/// By fentry and fexit where there is, so that a fault has a latency; else by what the kernel has.
+#[test]
+fn page_faults_are_counted_by_the_best_hook() {
+    let Some(live) = live!() else { return };
+    let args = ["mapped", "--mib", "2", "--advise", "random", "--dir", live.dir_arg()];
+    let (report, truth) = live.run().args(["--without", "kprobe"]).workload(args).outcome().assert_truth();
+    let hooks = report.list("/probes").iter().find(|probe| probe["metric"] == "mmap faults").cloned();
+    let hooks = hooks.expect("the metric is listed");
+    println!("{hooks}");
+    let Some(variant) = hooks["variant"].as_str() else {
+        return live.skip("this kernel has no hook on page faults but kprobes");
+    };
+    if report.excusable() > 0 {
+        return live.skip("this kernel skipped runs of programs it had preempted");
+    }
+    let planted = &truth["processes"][0];
+    let process = report.process(num(planted, "/pid"));
+    let (faults, major) = (process.num("/ops/mmap_fault/count"), num(planted, "/mapped/major_faults"));
+    assert!(
+        faults >= major && major >= num(&truth, "/pages") / 2,
+        "{variant}: {faults} faults, {major} major"
+    );
+    let (wait, latency) =
+        (process.num("/ops/mmap_fault/wait_ns"), process.num("/ops/mmap_fault/latency/sum"));
+    assert!(0 < wait && wait <= latency, "{variant}: {wait} ns waited in {latency} ns");
+    assert!(process.num("/ops/mmap_fault/cached_bytes") >= num(&truth, "/bytes"), "{variant}");
+}
