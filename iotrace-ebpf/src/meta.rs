@@ -55,23 +55,25 @@ pub fn enter(slot: &mut ThreadSlot, form: u8, argument: impl Fn(usize) -> u64) -
     }
     slot.ways[0] = NO_WAY;
     slot.argument = 0;
+    // With --path or --fstype a call counts when it is on an open file that is chosen; a path alone does not tell.
+    slot.chosen = 0;
     match op {
-        OP_FSYNC if form != Form::Sync as u8 && form != Form::Msync as u8 => {
-            if look(slot, argument(0) as u32, false) {
+        OP_FSYNC
+            if form != Form::Sync as u8
+                && form != Form::Msync as u8
+                && look(slot, argument(0) as u32, false) =>
+        {
+            let way = way_of(slot, NO_WAY);
+            slot.ways[0] = way;
+            slot.chosen = (place(slot, way).kind == Kind::Regular as u32).into();
+        }
+        OP_CLOSE if form == Form::Close as u8 && look(slot, argument(0) as u32, false) => {
+            if config!(file_filter) != 0 {
                 let way = way_of(slot, NO_WAY);
-                slot.ways[0] = way;
                 slot.chosen = (place(slot, way).kind == Kind::Regular as u32).into();
             }
-        }
-        OP_CLOSE if form == Form::Close as u8 => {
-            if look(slot, argument(0) as u32, false) {
-                if config!(file_filter) != 0 {
-                    let way = way_of(slot, NO_WAY);
-                    slot.chosen = (place(slot, way).kind == Kind::Regular as u32).into();
-                }
-                let last = holders(slot) == 1;
-                closing(slot, last.into());
-            }
+            let last = holders(slot) == 1;
+            closing(slot, last.into());
         }
         OP_RENAME => {
             let plain = form == Form::Rename as u8;
@@ -238,4 +240,4 @@ unsafe fn read_path(to: *mut [u8; PATH_BYTES], from: u64) {
     }
 }
 
-const _: () = assert!(size_of::<OpSet>() % 8 == 0);
+const _: () = assert!(size_of::<OpSet>().is_multiple_of(8));

@@ -387,8 +387,9 @@ checked_apart! {
     /// Sends the numbers of the file at `way`.
     fn record as "iotrace_record" (slot, way: u32, flags: u32) {
         let process = slot.process;
+        let from: *const FileSlot = place(slot, way);
         // SAFETY: in bounds; a copy of the pointer, since the record lies in the same slot.
-        let from = unsafe { &*(&raw const *place(slot, way)) };
+        let from = unsafe { &*from };
         let out = &mut slot.record;
         out.kind = SESSION;
         out.process = process;

@@ -118,7 +118,6 @@ fn of_session(process: u64, session: &Session) -> SessionPart {
         first_ns: session.first_ns,
         last_ns: session.last_ns,
         totals: session.totals,
-        ..SessionPart::default()
     }
 }
 
@@ -133,7 +132,6 @@ fn of_slot(process: u64, file: &FileSlot) -> SessionPart {
         first_ns: file.first_ns,
         last_ns: file.last_ns,
         totals: file.totals,
-        ..SessionPart::default()
     }
 }
 

@@ -196,7 +196,7 @@ impl Files {
         let hasher = &self.hasher;
         let new = self.count;
         self.index.insert(hash, new, |&i| hasher.hash_one((at(i).dev, at(i).ino)));
-        if new as usize % CHUNK == 0 {
+        if (new as usize).is_multiple_of(CHUNK) {
             self.chunks.push(Vec::with_capacity(CHUNK));
         }
         let entry = Entry { ino, dev, folder: u32::MAX, ..Entry::default() };
@@ -250,9 +250,9 @@ impl Files {
         let opened = part.flags & OPENED != 0;
         // A page fault is no read: the program itself and its libraries are not files that it reads.
         let used = OWN
-            | u8::from(part.totals.reads > 0) * READ
-            | u8::from(part.totals.writes > 0) * WRITTEN
-            | u8::from(opened) * BY_OPEN;
+            | (u8::from(part.totals.reads > 0) * READ)
+            | (u8::from(part.totals.writes > 0) * WRITTEN)
+            | (u8::from(opened) * BY_OPEN);
         let entry = self.entry_mut(index);
         if new {
             entry.process = process;
