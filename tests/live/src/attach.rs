@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::run::wait;
 use crate::{Live, Outcome, kill};
 
-/// How long a program may take to get ready or to end.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a program may take to get ready or to end; an emulated CPU attaches for a minute.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A workload that waits to be told: `hold` or `crowd`.
 pub struct Hold {
