@@ -196,6 +196,8 @@ pub struct Config {
     pub recover_starts: u32,
     /// PG_head: bit of a page's flags that marks the first page of a large folio.
     pub page_head_bit: u32,
+    /// 1: `bpf_task_pt_regs` exists (5.15; asked of where page faults have no end, 6.12).
+    pub task_regs: u32,
     /// Arguments of the tracepoint `io_uring_complete`.
     pub uring_complete_args: u32,
     /// RQF_FLUSH_SEQ, a bit of `request.rq_flags`.
@@ -223,6 +225,7 @@ impl Config {
         merge_arg: 0,
         in_flight_mask: 0,
         recover_starts: 0,
+        task_regs: 0,
         uring_complete_args: 0,
         page_head_bit: 0,
         flush_sequence_flag: 0,
@@ -246,6 +249,6 @@ pub struct RunState {
 }
 
 const _: () = assert!(size_of::<Offsets>() == 4 * OFFSET_COUNT);
-const _: () = assert!(size_of::<Config>() == 76 + 16 * COMM_FILTERS);
+const _: () = assert!(size_of::<Config>() == 80 + 16 * COMM_FILTERS);
 
 crate::pod!(Offsets, Config, RunState);

@@ -54,8 +54,9 @@ fn argument(regs: u64, index: usize) -> u64 {
     load(regs, offset as u32)
 }
 
+/// Number of the call whose registers were saved; negative after a fault or an interrupt.
 #[inline(always)]
-fn call_number(regs: u64) -> u64 {
+pub fn call_number(regs: u64) -> u64 {
     #[cfg(bpf_target_arch = "x86_64")]
     let offset = core::mem::offset_of!(pt_regs, orig_rax);
     #[cfg(bpf_target_arch = "aarch64")]

@@ -3,13 +3,27 @@
 //!
 //! Hook: sched_switch. Maps: THREADS, THREAD_SLOTS, THREAD_CACHE. Times are ns.
 
-use aya_ebpf::{macros::btf_tracepoint, programs::BtfTracePointContext};
+use aya_ebpf::{
+    helpers::generated::bpf_task_pt_regs, macros::btf_tracepoint, programs::BtfTracePointContext,
+};
+use iotrace_common::op::Form;
 
 use crate::{
-    calls::now,
-    mem::{load, offset},
+    calls::{call_number, now},
+    mem::{config, load, offset},
     target::slot_of_thread,
 };
+
+/// Is the thread in a system call, and not in a page fault or an interrupt? Not known on older kernels: no.
+#[inline(always)]
+fn in_system_call(task: u64) -> bool {
+    if config!(task_regs) == 0 {
+        return false;
+    }
+    // SAFETY: a task, typed for the verifier.
+    let regs = unsafe { bpf_task_pt_regs(task as *mut _) } as u64;
+    call_number(regs) as i64 >= 0
+}
 
 /// (preempt, prev, next), since 5.18 with prev_state behind them.
 #[btf_tracepoint(function = "sched_switch")]
@@ -25,7 +39,8 @@ fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     {
         // TASK_RUNNING is 0: it gave up its turn.
         let state: u32 = load(prev, offset!(task_state));
-        if state != 0 {
+        // A fault of which no hook tells the end is over once its thread is in a system call.
+        if state != 0 && !(slot.form == Form::Fault as u32 && in_system_call(prev)) {
             slot.off_ns = now();
         }
     }

@@ -221,6 +221,7 @@ fn config(selection: &Selection, kernel: &Kernel) -> Config {
         requeue_arg: request("block_rq_requeue"),
         merge_arg: request("block_rq_merge"),
         page_head_bit: kernel.page_head_bit,
+        task_regs: kernel.tracepoints.contains_key("mm_filemap_fault").into(),
         uring_complete_args: kernel.tracepoints.get("io_uring_complete").copied().unwrap_or(0),
         recover_starts: kernel.preempts_programs.into(),
         flush_sequence_flag: kernel.flush_sequence_flag,
