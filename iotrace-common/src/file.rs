@@ -9,9 +9,6 @@ pub const OPENED: u32 = 1 << 0;
 pub const CLOSED: u32 = 1 << 1;
 /// No name leads to the file any more.
 pub const DELETED: u32 = 1 << 2;
-/// Reads before the first that this thread saw are in other records: "whole file" cannot be told from this one.
-pub const PARTIAL: u32 = 1 << 5;
-
 /// Longest name of a file (NAME_MAX).
 pub const NAME_BYTES: usize = 255;
 
@@ -108,7 +105,7 @@ pub struct FileSlot {
     pub kind: u32,
     /// Size when first used, or where a write ended behind it.
     pub size: u64,
-    /// `OPENED`, `PARTIAL`.
+    /// `OPENED`.
     pub flags: u32,
     /// 1: something was counted since it was last told.
     pub dirty: u32,

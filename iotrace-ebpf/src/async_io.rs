@@ -10,21 +10,20 @@ use aya_ebpf::{
 use iotrace_common::{
     async_io::{AsyncKey, AsyncOp},
     op::{
-        Form, META_FORMS, OP_ASYNC_READ, OP_ASYNC_READ_SIZE, OP_ASYNC_WRITE, OP_ASYNC_WRITE_SIZE, OP_FSYNC,
-        OP_READ, OP_WRITE, first_form,
+        Form, OP_ASYNC_READ, OP_ASYNC_READ_SIZE, OP_ASYNC_WRITE, OP_ASYNC_WRITE_SIZE, OP_FSYNC, OP_READ,
+        OP_WRITE, first_form,
     },
     thread::{Kind, NO_WAY, Seen, ThreadSlot},
 };
 
 use crate::{
-    block::add,
     calls::now,
     file::{kind_and_device, look, selected},
-    maps::{ASYNC, OP_STATS, tally},
-    mem::{atomic_add, bounded, checked_apart, config, load, offset, probe},
-    meta::find_set,
+    maps::{ASYNC, tally},
+    mem::{checked_apart, config, load, offset, probe},
+    meta::{add_to_set, find_set},
     rw::{count_errno, count_op},
-    session::{add_transfer, place, seen, way_of},
+    session::{add_transfer, seen, way_of},
     target::{counting, current_slot},
 };
 
@@ -112,9 +111,7 @@ fn submit(slot: &mut ThreadSlot, key: &AsyncKey, op: u32, form: u32, known: bool
     if known {
         let seen = seen(slot);
         let (kind, dev) = kind_and_device(seen.inode);
-        if kind > Kind::BlockDevice as u32
-            || config!(file_filter) != 0 && selected(seen.file, seen.inode, dev) == 0
-        {
+        if !is_chosen(kind, seen.file, seen.inode, dev) {
             return;
         }
         transfer.file = seen.file;
@@ -151,8 +148,9 @@ fn complete<const URING: bool>(key: AsyncKey, result: i64) {
     // SAFETY: a map value, of this transfer alone.
     let transfer = unsafe { &mut *transfer };
     let latency_ns = now() - transfer.start_ns;
-    if URING && transfer.file == 0 {
-        registered(transfer, key.id);
+    if URING && transfer.file == 0 && !registered(transfer, key.id) {
+        let _ = ASYNC.remove(key);
+        return;
     }
     let process = transfer.process;
     count_op();
@@ -178,46 +176,42 @@ fn complete<const URING: bool>(key: AsyncKey, result: i64) {
     let _ = ASYNC.remove(key);
 }
 
-/// The file of a request with a registered file, which io_uring looks up after the submission.
+/// The file of a request with a registered file, which io_uring looks up after the submission. False: none that counts.
 #[inline(always)]
-fn registered(transfer: &mut AsyncOp, req: u64) {
+fn registered(transfer: &mut AsyncOp, req: u64) -> bool {
     let file: u64 = probe(req, offset!(uring_file)).unwrap_or(0);
     let inode: u64 = probe(file, offset!(file_inode)).unwrap_or(0);
     let ino: u64 = probe(inode, offset!(inode_ino)).unwrap_or(0);
-    let Some(slot) = current_slot() else { return };
-    // A call in progress holds on to its places, one of which the file may want.
-    if slot.form != 0 || slot.process != transfer.process || ino == 0 {
-        return;
+    let (kind, dev) = kind_and_device(inode);
+    if ino == 0 || !is_chosen(kind, file, inode, dev) {
+        return false;
     }
-    slot.seen = Seen { file, inode, ino, position: 0 };
-    let way = way_of(slot, NO_WAY);
-    let known = place(slot, way);
     transfer.file = file;
-    transfer.ino = known.ino;
-    transfer.dev = known.dev;
-    transfer.regular = (known.kind == Kind::Regular as u32).into();
+    transfer.ino = ino;
+    transfer.dev = dev;
+    transfer.regular = (kind == Kind::Regular as u32).into();
+    let Some(slot) = current_slot() else { return true };
+    // A call in progress holds on to its places, one of which the file may want.
+    if slot.form != 0 || slot.process != transfer.process {
+        return true;
+    }
+    // So that its name is told.
+    slot.seen = Seen { file, inode, ino, position: 0 };
+    way_of(slot, NO_WAY);
+    true
+}
+
+/// Is it storage, and of what `--path` and `--fstype` choose?
+#[inline(always)]
+fn is_chosen(kind: u32, file: u64, inode: u64, dev: u32) -> bool {
+    kind <= Kind::BlockDevice as u32 && (config!(file_filter) == 0 || selected(file, inode, dev) != 0)
 }
 
 /// Adds one transfer to a set of its process.
 #[unsafe(export_name = "iotrace_count_async")]
 #[inline(never)]
 extern "C" fn count(process: u64, op: u32, form: u32, value: u64, failed: u32) -> u32 {
-    let place = find_set(process, op);
-    let Some(set) = (place != 0).then(|| OP_STATS.get_ptr_mut(place - 1)).flatten() else {
-        tally!(lost_op_sets);
-        return 0;
-    };
-    // SAFETY: a map value, shared: counters are added to atomically.
-    unsafe {
-        atomic_add(
-            (&raw mut (*set).forms).cast::<u64>().add(bounded::<{ META_FORMS as u64 }>(form.into())),
-            1,
-        );
-        if failed != 0 {
-            atomic_add(&raw mut (*set).errors, 1);
-        }
-        add(&raw mut (*set).latency, value);
-    }
+    add_to_set(find_set(process, op), form, value, 0, 0, failed != 0);
     0
 }
 
@@ -242,8 +236,10 @@ pub fn io_submit(slot: &mut ThreadSlot, requests: u64, pointers: u64) {
 checked_apart! {
     /// struct iocb (include/uapi/linux/aio_abi.h), as words: data, key and flags, opcode and descriptor, ...
     fn submit_one as "iotrace_submit_one" (slot, pointer: u64) {
-        let Some(iocb) = user_word(pointer) else { return };
-        let Some(word) = user_word(iocb + 16) else { return };
+        let Some((iocb, word)) = user_word(pointer).and_then(|iocb| Some((iocb, user_word(iocb + 16)?))) else {
+            tally!(lost_async);
+            return;
+        };
         // Linux opcodes of AIO: PREAD 0, PWRITE 1, FSYNC 2, FDSYNC 3, PREADV 7, PWRITEV 8.
         let op = match word & 0xffff {
             0 | 7 => OP_READ,
@@ -275,7 +271,10 @@ pub fn io_getevents(slot: &mut ThreadSlot, events: u64, count: i64) {
 checked_apart! {
     /// struct io_event: data, iocb, result, second result.
     fn reap_one as "iotrace_reap_one" (slot, event: u64) {
-        let (Some(iocb), Some(result)) = (user_word(event + 8), user_word(event + 16)) else { return };
+        let (Some(iocb), Some(result)) = (user_word(event + 8), user_word(event + 16)) else {
+            tally!(lost_async);
+            return;
+        };
         complete_aio(slot.process, iocb, result as i64);
     }
 }

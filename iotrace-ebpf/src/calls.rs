@@ -139,11 +139,10 @@ fn enter(form: u8, argument: impl Fn(usize) -> u64) {
     }
     crate::fault::finish(slot);
     if form >= Form::IoSubmit as u8 {
-        slot.form = form as u32;
-        slot.argument = argument(1);
         if form == Form::IoSubmit as u8 {
             async_io::io_submit(slot, argument(1), argument(2));
         } else {
+            slot.form = form as u32;
             slot.argument = argument(3);
         }
         return;
@@ -169,10 +168,8 @@ fn exit(returned: i64) {
         return; // begun before the trace, or not selected
     }
     slot.form = 0;
-    if form >= Form::IoSubmit as usize {
-        if form != Form::IoSubmit as usize {
-            async_io::io_getevents(slot, slot.argument, returned);
-        }
+    if form > Form::IoSubmit as usize {
+        async_io::io_getevents(slot, slot.argument, returned);
         return;
     }
     let latency_ns = now() - slot.enter_ns;

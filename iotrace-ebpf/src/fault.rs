@@ -16,7 +16,7 @@ use iotrace_common::{
 
 use crate::{
     calls::now,
-    maps::DEVICE_FILTER,
+    maps::{DEVICE_FILTER, tally},
     mem::{checked_apart, config, load, offset, probe},
     meta::count,
     session::{place, way_of},
@@ -53,9 +53,8 @@ fn fault_exit_kprobe(_ctx: RetProbeContext) -> u32 {
 #[btf_tracepoint(function = "mm_filemap_fault")]
 fn mm_filemap_fault(ctx: BtfTracePointContext) -> i32 {
     let inode: u64 = probe(ctx.arg::<u64>(0), offset!(mapping_host)).unwrap_or(0);
-    if let Some(slot) = begin(inode) {
-        slot.argument = 1;
-    }
+    // The inode stands for the open file: no two are at one address.
+    begin(inode, inode);
     0
 }
 
@@ -65,39 +64,32 @@ fn enter(vmf: u64) {
     let vma: u64 = probe(vmf, offset!(fault_vma)).unwrap_or(0);
     let file: u64 = probe(vma, offset!(vma_file)).unwrap_or(0);
     let inode: u64 = probe(file, offset!(file_inode)).unwrap_or(0);
-    if let Some(slot) = begin_with(file, inode) {
-        slot.argument = 0;
-    }
+    begin(file, inode);
 }
 
 #[inline(always)]
-fn begin(inode: u64) -> Option<&'static mut ThreadSlot> {
-    // The inode stands for the open file: no two are at one address.
-    begin_with(inode, inode)
-}
-
-#[inline(always)]
-fn begin_with(file: u64, inode: u64) -> Option<&'static mut ThreadSlot> {
-    let slot = current_slot()?;
-    if slot.form == Form::Fault as u32 {
-        end(slot, 1);
-    }
+fn begin(file: u64, inode: u64) {
+    let Some(slot) = current_slot() else { return };
+    finish(slot);
     // Within a call the fault is the call's: a write from mapped memory, say.
     if slot.form != 0 || !counting() || config!(op_mask) & (1 << OP_MMAP_FAULT) == 0 {
-        return None;
+        return;
     }
-    let ino: u64 = probe(inode, offset!(inode_ino))?;
+    let Some(ino) = probe(inode, offset!(inode_ino)) else {
+        tally!(lost_reads);
+        return;
+    };
     slot.seen = Seen { file, inode, ino, position: 0 };
     let way = way_of(slot, NO_WAY);
     let known = place(slot, way);
     if known.kind != Kind::Regular as u32 {
-        return None;
+        return;
     }
     if config!(device_filter) == 1
         // SAFETY: preallocated map; only its presence matters.
         && unsafe { DEVICE_FILTER.get(known.dev) }.is_none()
     {
-        return None;
+        return;
     }
     slot.ways[0] = way;
     slot.wait_ns = 0;
@@ -105,7 +97,6 @@ fn begin_with(file: u64, inode: u64) -> Option<&'static mut ThreadSlot> {
     slot.cached_bytes = 0;
     slot.form = Form::Fault as u32;
     slot.enter_ns = now();
-    Some(slot)
 }
 
 #[inline(always)]
@@ -126,7 +117,7 @@ pub fn finish(slot: &mut ThreadSlot) {
 }
 
 checked_apart! {
-
+    /// Ends a fault; `unseen` when no hook told that it ended.
     fn end as "iotrace_end" (slot, unseen: u32) {
         let wait_ns = slot.wait_ns;
         let latency_ns = if unseen != 0 { wait_ns } else { now() - slot.enter_ns };

@@ -20,6 +20,7 @@ mod log;
 mod maps;
 mod mem;
 mod meta;
+mod names;
 mod process;
 mod rw;
 mod session;

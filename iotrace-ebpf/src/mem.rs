@@ -71,6 +71,15 @@ pub fn field<const TYPED: bool, T: Copy + Default>(base: u64, offset: u32) -> T 
     if TYPED { load(base, offset) } else { probe(base, offset).unwrap_or_default() }
 }
 
+/// Sets a value of whole words to zero. Volatile, or the compiler makes it a memset, which BPF does byte by byte.
+#[inline(always)]
+pub fn zero<T>(value: *mut T) {
+    for word in 0..size_of::<T>() / 8 {
+        // SAFETY: callers own the value; within it.
+        unsafe { core::ptr::write_volatile(value.cast::<u64>().add(word), 0) };
+    }
+}
+
 /// Adds to a counter that other CPUs add to as well. (`AtomicU64::fetch_add` does not compile for BPF.)
 #[inline(always)]
 pub fn atomic_add(counter: *mut u64, value: u64) {

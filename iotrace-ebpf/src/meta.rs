@@ -63,14 +63,11 @@ pub fn enter(slot: &mut ThreadSlot, form: u8, argument: impl Fn(usize) -> u64) -
                 && form != Form::Msync as u8
                 && look(slot, argument(0) as u32, false) =>
         {
-            let way = way_of(slot, NO_WAY);
-            slot.ways[0] = way;
-            slot.chosen = (place(slot, way).kind == Kind::Regular as u32).into();
+            slot.ways[0] = choose(slot);
         }
         OP_CLOSE if form == Form::Close as u8 && look(slot, argument(0) as u32, false) => {
             if config!(file_filter) != 0 {
-                let way = way_of(slot, NO_WAY);
-                slot.chosen = (place(slot, way).kind == Kind::Regular as u32).into();
+                choose(slot);
             }
             let last = holders(slot) == 1;
             closing(slot, last.into());
@@ -102,6 +99,14 @@ pub fn enter(slot: &mut ThreadSlot, form: u8, argument: impl Fn(usize) -> u64) -
     true
 }
 
+/// Way of the file in `slot.seen`; notes whether the call is on one that is chosen.
+#[inline(always)]
+fn choose(slot: &mut ThreadSlot) -> u32 {
+    let way = way_of(slot, NO_WAY);
+    slot.chosen = (place(slot, way).kind == Kind::Regular as u32).into();
+    way
+}
+
 checked_apart! {
     /// Counts the call.
     pub fn exit as "iotrace_exit" (slot, form: u32, latency_ns: u64, returned: i64) {
@@ -109,8 +114,7 @@ checked_apart! {
         let wait_ns = slot.wait_ns;
         if op == OP_OPEN && returned >= 0 && look(slot, returned as u32, false) {
             opened(slot, latency_ns, wait_ns);
-            let way = way_of(slot, NO_WAY);
-            slot.chosen = (place(slot, way).kind == Kind::Regular as u32).into();
+            choose(slot);
         }
         if config!(file_filter) != 0 && slot.chosen == 0 {
             return;
@@ -156,16 +160,20 @@ pub fn count(slot: &mut ThreadSlot, op: u32, form: u32, latency_ns: u64, wait_ns
         slot.sets[index] = found;
         found
     };
+    add_to_set(place, form, latency_ns, wait_ns, slot.cached_bytes, failed);
+}
+
+/// Adds a value, a latency or a size, to the set at `place` (as of [`find_set`]).
+#[inline(always)]
+pub fn add_to_set(place: u32, form: u32, value: u64, wait_ns: u64, cached_bytes: u64, failed: bool) {
     let Some(set) = (place != 0).then(|| OP_STATS.get_ptr_mut(place - 1)).flatten() else {
         tally!(lost_op_sets);
         return;
     };
     // SAFETY: a map value, shared: counters are added to atomically.
     unsafe {
-        atomic_add(
-            (&raw mut (*set).forms).cast::<u64>().add(bounded::<{ META_FORMS as u64 }>(form.into())),
-            1,
-        );
+        let forms = (&raw mut (*set).forms).cast::<u64>();
+        atomic_add(forms.add(bounded::<{ META_FORMS as u64 }>(form.into())), 1);
         if failed {
             atomic_add(&raw mut (*set).errors, 1);
         }
@@ -173,10 +181,10 @@ pub fn count(slot: &mut ThreadSlot, op: u32, form: u32, latency_ns: u64, wait_ns
             atomic_add(&raw mut (*set).waited, 1);
             atomic_add(&raw mut (*set).wait_ns, wait_ns);
         }
-        if slot.cached_bytes != 0 {
-            atomic_add(&raw mut (*set).cached_bytes, slot.cached_bytes);
+        if cached_bytes != 0 {
+            atomic_add(&raw mut (*set).cached_bytes, cached_bytes);
         }
-        add(&raw mut (*set).latency, latency_ns);
+        add(&raw mut (*set).latency, value);
     }
 }
 

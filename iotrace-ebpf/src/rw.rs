@@ -34,21 +34,21 @@ pub fn enter(slot: &mut ThreadSlot, form: u8, argument: impl Fn(usize) -> u64) {
         f if f == Form::Sendfile as u8 => (argument(1) as u32, first),
         _ => (first, third as u32),
     };
-    let (read_kind, read_way, read_position) = side(slot, read_fd, OP_READ, NO_WAY);
-    let (write_kind, write_way, write_position) = side(slot, write_fd, OP_WRITE, read_way);
+    let positional = matches!(form, f if f == Form::Pread64 as u8
+        || f == Form::Preadv as u8
+        || f == Form::Preadv2 as u8
+        || f == Form::Pwrite64 as u8
+        || f == Form::Pwritev as u8
+        || f == Form::Pwritev2 as u8);
+    // Of other calls the open file's own position; of those with two files it is not followed.
+    let own = !positional && form < Form::Sendfile as u8;
+    let (read_kind, read_way, read_position) = side(slot, read_fd, OP_READ, NO_WAY, own);
+    let (write_kind, write_way, write_position) = side(slot, write_fd, OP_WRITE, read_way, own);
     slot.kinds = [read_kind, write_kind];
     slot.ways = [read_way, write_way];
     slot.position = match form {
-        f if f == Form::Pread64 as u8
-            || f == Form::Preadv as u8
-            || f == Form::Preadv2 as u8
-            || f == Form::Pwrite64 as u8
-            || f == Form::Pwritev as u8
-            || f == Form::Pwritev2 as u8 =>
-        {
-            argument(3)
-        }
-        f if f >= Form::Sendfile as u8 => UNKNOWN_POSITION,
+        _ if positional => argument(3),
+        _ if !own => UNKNOWN_POSITION,
         f if f <= Form::Preadv2 as u8 => read_position,
         _ => write_position,
     };
@@ -63,7 +63,7 @@ pub fn enter(slot: &mut ThreadSlot, form: u8, argument: impl Fn(usize) -> u64) {
 
 /// Kind, place in the slot, and position of what a descriptor stands for.
 #[inline(always)]
-fn side(slot: &mut ThreadSlot, fd: u32, op: u32, taken: u32) -> (u32, u32, u64) {
+fn side(slot: &mut ThreadSlot, fd: u32, op: u32, taken: u32, with_position: bool) -> (u32, u32, u64) {
     let absent = (Kind::Absent as u32, NO_WAY, UNKNOWN_POSITION);
     if fd == NO_FD {
         return absent;
@@ -71,7 +71,7 @@ fn side(slot: &mut ThreadSlot, fd: u32, op: u32, taken: u32) -> (u32, u32, u64) 
     if config!(op_mask) & (1 << op) == 0 {
         return absent;
     }
-    if !look(slot, fd, true) {
+    if !look(slot, fd, with_position) {
         return (Kind::Other as u32, NO_WAY, UNKNOWN_POSITION);
     }
     let way = way_of(slot, taken);

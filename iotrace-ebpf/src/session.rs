@@ -1,18 +1,17 @@
 //! What a process does with a file from open to close. Name and folder are sent when a thread first uses the file, the numbers
 //! when it is closed. Meanwhile a thread counts in the places of its own slot; when it turns to more files than it has places
-//! for, it puts down what it counted in `SESSIONS`, where the one who closes the file finds it. What is left over when a
-//! thread ends, or the trace, user space takes out of the slot.
+//! for, or ends before its process does, it puts down what it counted in `SESSIONS`, where the one who closes the file finds it.
+//! The last thread of a process tells what is left. At the end of the trace user space takes the rest out of slots and map.
 //!
-//! Maps: SESSIONS, FOLDERS_SEEN, LOST_CLASSES, EVENTS.
+//! Maps: SESSIONS, LOST_CLASSES, EVENTS.
 
-use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
 use iotrace_common::{
     async_io::AsyncOp,
     config::ABSENT,
-    event::{FOLDER, NAME, SESSION},
+    event::SESSION,
     file::{
-        CLASSES, CLOSED, DELETED, FileSlot, FileTotals, FolderKey, FolderRecord, NAME_BYTES, NAME_HEAD,
-        NameRecord, OPENED, PARTIAL, SESSION_BYTES, Session, SessionKey, TOTALS, WAYS, class_of,
+        CLASSES, CLOSED, DELETED, FileSlot, FileTotals, OPENED, SESSION_BYTES, Session, SessionKey, TOTALS,
+        WAYS, class_of,
     },
     op::{OP_READ, OP_WRITE},
     thread::{Kind, NO_WAY, Seen, ThreadSlot},
@@ -20,12 +19,10 @@ use iotrace_common::{
 
 use crate::{
     file::{describe, size_now},
-    maps::{EVENTS, FOLDERS_SEEN, LOST_CLASSES, NO_WAKEUP, SESSIONS, tally},
-    mem::{atomic_add, bounded, checked_apart, offset, probe},
+    maps::{EVENTS, LOST_CLASSES, NO_WAKEUP, SESSIONS, tally},
+    mem::{atomic_add, bounded, checked_apart, offset, probe, zero},
+    names::tell_name,
 };
-
-/// Folders told of at once, from the file's own upwards.
-const FOLDER_DEPTH: usize = 40;
 
 /// The place of a slot at `way`.
 #[inline(always)]
@@ -34,17 +31,28 @@ pub fn place(slot: &mut ThreadSlot, way: u32) -> &mut FileSlot {
     unsafe { slot.files.get_unchecked_mut(bounded::<{ WAYS as u64 }>(way.into())) }
 }
 
+/// The way an open file has by its address.
+#[inline(always)]
+fn home(file: u64) -> u32 {
+    (file >> 8) as u32 & (WAYS as u32 - 1)
+}
+
+/// Is `way` the place of this file? Open files and inodes are reused, so all three must agree.
+#[inline(always)]
+fn is_at(slot: &mut ThreadSlot, way: u32, seen: &Seen) -> bool {
+    let known = place(slot, way);
+    known.file == seen.file && known.inode == seen.inode && known.ino == seen.ino
+}
+
 /// The place of the file in `slot.seen`, which may be new; not `taken`, unless by the same file.
 #[inline(always)]
 pub fn way_of(slot: &mut ThreadSlot, taken: u32) -> u32 {
     let seen = seen(slot);
-    let mut way = (seen.file >> 8) as u32 & (WAYS as u32 - 1);
+    let mut way = home(seen.file);
     if way == taken && place(slot, way).file != seen.file {
         way ^= 1;
     }
-    let known = place(slot, way);
-    // Open files and inodes are reused, so all three must agree.
-    if known.file != seen.file || known.inode != seen.inode || known.ino != seen.ino {
+    if !is_at(slot, way, &seen) {
         turn_to(slot, way);
     }
     way
@@ -58,23 +66,22 @@ checked_apart! {
         let process = slot.process;
         let now = crate::calls::now();
         let place = place(slot, way);
-        zero(place);
+        zero(&raw mut *place);
         describe(place, seen);
         place.first_ns = now;
         if place.kind > Kind::BlockDevice as u32 {
             return;
         }
         let key = SessionKey { process, file: seen.file };
-        match SESSIONS.get_ptr_mut(key) {
+        if let Some(session) = SESSIONS.get_ptr_mut(key)
             // SAFETY: a map value.
-            Some(session) if unsafe { (*session).ino == place.ino && (*session).dev == place.dev } => {
-                // SAFETY: as above.
-                unsafe {
-                    place.next_start = (*session).next_start;
-                    place.covered = (*session).covered;
-                }
+            && unsafe { (*session).ino == place.ino && (*session).dev == place.dev }
+        {
+            // SAFETY: as above.
+            unsafe {
+                place.next_start = (*session).next_start;
+                place.covered = (*session).covered;
             }
-            _ => place.flags = PARTIAL,
         }
         if place.kind == Kind::Regular as u32 {
             tell_name(slot, way);
@@ -93,7 +100,7 @@ checked_apart! {
     /// The place of a file just opened, new.
     pub fn opened as "iotrace_opened" (slot, open_ns: u64, open_wait_ns: u64) {
         let seen = seen(slot);
-        let way = (seen.file >> 8) as u32 & (WAYS as u32 - 1);
+        let way = home(seen.file);
         // Whatever was counted at this address is of a file that was closed unseen: by an exec, dup2 or close_range, or with
         // its last mapping.
         if place(slot, way).file == seen.file {
@@ -108,7 +115,7 @@ checked_apart! {
         }
         let now = crate::calls::now();
         let place = place(slot, way);
-        zero(place);
+        zero(&raw mut *place);
         describe(place, seen);
         place.first_ns = now;
         place.last_ns = now;
@@ -119,15 +126,6 @@ checked_apart! {
         if place.kind == Kind::Regular as u32 {
             tell_name(slot, way);
         }
-    }
-}
-
-#[inline(always)]
-fn zero(place: &mut FileSlot) {
-    let words = (&raw mut *place).cast::<u64>();
-    for word in 0..size_of::<FileSlot>() / 8 {
-        // SAFETY: within the place. Volatile, or the compiler makes it a memset, which BPF does byte by byte.
-        unsafe { core::ptr::write_volatile(words.add(word), 0) };
     }
 }
 
@@ -183,11 +181,7 @@ checked_apart! {
 fn insert_fresh(slot: &mut ThreadSlot, way: u32, key: &SessionKey) {
     // SAFETY: a record is larger, and plain numbers; a copy of the pointer, since both lie in the slot.
     let session = unsafe { &mut *(&raw mut slot.record).cast::<Session>() };
-    let words = (&raw mut *session).cast::<u64>();
-    for word in 0..size_of::<Session>() / 8 {
-        // SAFETY: within the value. Volatile, or the compiler makes it a memset.
-        unsafe { core::ptr::write_volatile(words.add(word), 0) };
-    }
+    zero(&raw mut *session);
     let from = place(slot, way);
     session.ino = from.ino;
     session.dev = from.dev;
@@ -222,6 +216,8 @@ pub fn add_transfer(transfer: &AsyncOp, latency_ns: u64, bytes: u64) {
     // SAFETY: a map value, shared: counters are added to atomically.
     unsafe {
         if (*session).ino != transfer.ino || (*session).dev != transfer.dev {
+            // The file was closed with the transfer in flight, and another has its address.
+            tally!(lost_async);
             return;
         }
         let totals = &raw mut (*session).totals;
@@ -245,17 +241,12 @@ pub fn add_transfer(transfer: &AsyncOp, latency_ns: u64, bytes: u64) {
 #[inline(never)]
 fn insert_transfer(key: &SessionKey, transfer: &AsyncOp) -> u32 {
     let mut session = core::mem::MaybeUninit::<Session>::uninit();
-    let words = session.as_mut_ptr().cast::<u64>();
-    for word in 0..size_of::<Session>() / 8 {
-        // SAFETY: within the value. Volatile, or the compiler makes it a memset.
-        unsafe { core::ptr::write_volatile(words.add(word), 0) };
-    }
+    zero(session.as_mut_ptr());
     // SAFETY: every word was written.
     let session = unsafe { session.assume_init_mut() };
     session.ino = transfer.ino;
     session.dev = transfer.dev;
     session.first_ns = transfer.start_ns;
-    session.flags = PARTIAL;
     let _ = SESSIONS.insert(key, &*session, 1);
     0
 }
@@ -268,7 +259,7 @@ checked_apart! {
             return;
         }
         let seen = seen(slot);
-        let way = (seen.file >> 8) as u32 & (WAYS as u32 - 1);
+        let way = home(seen.file);
         let mut found = NO_WAY;
         if is_at(slot, way, &seen) {
             found = way;
@@ -289,12 +280,6 @@ checked_apart! {
         }
         conclude(slot, found, CLOSED);
     }
-}
-
-#[inline(always)]
-fn is_at(slot: &mut ThreadSlot, way: u32, seen: &Seen) -> bool {
-    let known = place(slot, way);
-    known.file == seen.file && known.inode == seen.inode && known.ino == seen.ino
 }
 
 checked_apart! {
@@ -327,7 +312,7 @@ checked_apart! {
             if same {
                 // SAFETY: as above.
                 unsafe {
-                    mine.flags = (mine.flags & !PARTIAL) | (*session).flags;
+                    mine.flags |= (*session).flags;
                     if (*session).covered > mine.covered {
                         mine.covered = (*session).covered;
                     }
@@ -410,59 +395,6 @@ checked_apart! {
     }
 }
 
-checked_apart! {
-    /// Sends the name of the file at `way`, and of its folder when that is new.
-    fn tell_name as "iotrace_tell_name" (slot, way: u32) {
-        let process = slot.process;
-        let from = place(slot, way);
-        let (file, dev, ino) = (from.file, from.dev, from.ino);
-        if file == from.inode {
-            return; // a mapping, by its inode alone
-        }
-        let dentry: u64 = probe(file, offset!(file_dentry)).unwrap_or(0);
-        let mount: u64 = probe(file, offset!(file_mount)).unwrap_or(0);
-        let folder: u64 = probe(dentry, offset!(dentry_parent)).unwrap_or(0);
-        let folder_inode: u64 = probe(folder, offset!(dentry_inode)).unwrap_or(0);
-        let folder_ino: u64 = probe(folder_inode, offset!(inode_ino)).unwrap_or(0);
-        // SAFETY: a name is smaller than the record it shares memory with.
-        let out = unsafe { &mut *(&raw mut slot.record).cast::<NameRecord>() };
-        out.kind = NAME;
-        out.dev = dev;
-        out.process = process;
-        out.ino = ino;
-        out.folder = folder_ino;
-        // A struct vfsmount lies in a struct mount.
-        out.mount = probe(mount.wrapping_sub(offset!(mount_mnt) as u64), offset!(mount_id)).unwrap_or(0);
-        let length = read_name(&mut out.name, dentry);
-        out.name_len = length;
-        let size = NAME_HEAD + bounded::<{ NAME_BYTES as u64 + 1 }>(length.into());
-        // SAFETY: `size` bytes of the record.
-        let bytes = unsafe { core::slice::from_raw_parts((&raw const *out).cast::<u8>(), size) };
-        if EVENTS.output::<[u8]>(bytes, NO_WAKEUP).is_err() {
-            tally!(lost_ring);
-        }
-        let mut above = folder;
-        for _ in 0..FOLDER_DEPTH {
-            above = tell_folder(above, dev);
-            if above == 0 {
-                break;
-            }
-        }
-    }
-}
-
-/// Copies the last name of a dentry; its length, at most `NAME_BYTES`.
-#[inline(always)]
-fn read_name(to: &mut [u8; NAME_BYTES + 1], dentry: u64) -> u32 {
-    let name: u64 = probe(dentry, offset!(dentry_name)).unwrap_or(0);
-    // SAFETY: the helper checks the source and bounds the copy.
-    let copied = unsafe {
-        bpf_probe_read_kernel_str(to.as_mut_ptr().cast(), (NAME_BYTES + 1) as u32, name as *const _)
-    };
-    // With the closing NUL.
-    if copied > 1 { (copied - 1) as u32 } else { 0 }
-}
-
 /// Sends `slot.record`.
 #[inline(always)]
 fn send(slot: &mut ThreadSlot) {
@@ -489,40 +421,6 @@ checked_apart! {
             }
         }
     }
-}
-
-/// Tells of a folder, unless it was told of; the one above it, 0 when there is none to be told of. One at a time, so that the
-/// verifier checks it once and not for each level.
-#[unsafe(export_name = "iotrace_tell_folder")]
-#[inline(never)]
-extern "C" fn tell_folder(folder: u64, dev: u32) -> u64 {
-    let inode: u64 = probe(folder, offset!(dentry_inode)).unwrap_or(0);
-    let ino: u64 = probe(inode, offset!(inode_ino)).unwrap_or(0);
-    let key = FolderKey { ino, dev: dev.into() };
-    // SAFETY: preallocated map; only its presence matters.
-    if ino == 0 || unsafe { FOLDERS_SEEN.get(key) }.is_some() {
-        return 0;
-    }
-    let above: u64 = probe(folder, offset!(dentry_parent)).unwrap_or(0);
-    let above_inode: u64 = probe(above, offset!(dentry_inode)).unwrap_or(0);
-    let above_ino: u64 = probe(above_inode, offset!(inode_ino)).unwrap_or(0);
-    let Some(mut entry) = EVENTS.reserve::<FolderRecord>(0) else {
-        tally!(lost_ring);
-        return 0;
-    };
-    let out = entry.as_mut_ptr();
-    // SAFETY: the record is ours until submitted; user space reads no further than `name_len`.
-    unsafe {
-        (*out).kind = FOLDER;
-        (*out).dev = dev;
-        (*out).ino = ino;
-        (*out).parent = above_ino;
-        (*out)._pad = 0;
-        (*out).name_len = read_name(&mut (*out).name, folder);
-    }
-    entry.submit(NO_WAKEUP);
-    let _ = FOLDERS_SEEN.insert(key, 1, 0);
-    if above == folder { 0 } else { above }
 }
 
 /// How many hold the open file of `slot.seen`; 1 when it cannot be told.

@@ -1,7 +1,7 @@
 //! Time off the CPU within a call: how long it waited. A thread that was preempted, and only waits for its turn, does not
 //! wait in this sense.
 //!
-//! Hook: sched_switch. Maps: THREADS, THREAD_SLOTS, THREAD_CACHE. Times are ns.
+//! Hook: sched_switch. Maps: THREAD_MARKS, THREADS, THREAD_SLOTS. Times are ns.
 
 use aya_ebpf::{
     helpers::generated::bpf_task_pt_regs, macros::btf_tracepoint, programs::BtfTracePointContext,
