@@ -33,3 +33,5 @@ pub struct AsyncOp {
 }
 
 const _: () = assert!(size_of::<AsyncOp>() == 48 && size_of::<AsyncKey>() == 16);
+
+crate::pod!(AsyncKey, AsyncOp);

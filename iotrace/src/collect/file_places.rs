@@ -5,6 +5,7 @@ use std::{
     collections::HashSet, fs, os::unix::ffi::OsStrExt as _, os::unix::fs::MetadataExt as _, path::Path,
 };
 
+use aya::maps::MapError;
 use iotrace_common::file::FolderKey;
 
 use super::{file_filter::FileFilter, maps::Maps, totals::kernel_number};
@@ -41,7 +42,7 @@ impl FilePlaces {
             for mount in mounts.iter().filter(|mount| filter.matches_fs_type(&mount.fs_type)) {
                 let device = kernel_number(mount.dev);
                 if self.devices.insert(device) {
-                    let _ = maps.fs_filter.insert(device, 1, 0);
+                    told(maps.fs_filter.insert(device, 1, 0), "--fstype", &mount.mount_point);
                 }
             }
         }
@@ -65,8 +66,16 @@ impl FilePlaces {
         let Ok(found) = fs::metadata(Path::new(&format!("/proc/{pid}/root")).join(inside)) else { return };
         let device = kernel_number(mount.dev);
         if self.folders.insert((found.ino(), device)) {
-            let _ = maps.path_filter.insert(FolderKey { ino: found.ino(), dev: device.into() }, 1, 0);
+            let key = FolderKey { ino: found.ino(), dev: device.into() };
+            told(maps.path_filter.insert(key, 1, 0), "--path", path.as_os_str().as_bytes());
         }
+    }
+}
+
+/// A place that does not fit is one whose files do not count: to be said.
+fn told(result: Result<(), MapError>, option: &str, place: &[u8]) {
+    if let Err(error) = result {
+        tracing::warn!("{option}: files below {} are not counted: {error}", place.escape_ascii());
     }
 }
 

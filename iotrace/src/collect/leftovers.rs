@@ -1,7 +1,7 @@
 //! What the kernel side did not send: numbers of files that are still open, of processes that ended with files open, and of
 //! records that did not fit the ring buffer.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use iotrace_common::{
     file::{FileSlot, LostClass, Session, SessionKey},
@@ -98,7 +98,7 @@ impl Parts {
 }
 
 /// Takes what the threads of processes that ended have put down.
-pub fn take_ended(files: &mut Files, maps: &mut Maps, ended: &[u64]) {
+pub fn take_ended(files: &mut Files, maps: &mut Maps, ended: &HashSet<u64>) {
     let put_down: Vec<(SessionKey, Session)> =
         maps.sessions.iter().flatten().filter(|(key, _)| ended.contains(&key.process)).collect();
     for (key, session) in put_down {

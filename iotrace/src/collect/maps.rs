@@ -5,6 +5,7 @@ use aya::{
     maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, Queue},
 };
 use iotrace_common::{
+    async_io::{AsyncKey, AsyncOp},
     block::{BlockKey, BlockSlot, DeviceLayout},
     config::RunState,
     file::{FolderKey, LostClass, Session as FileSession, SessionKey},
@@ -50,6 +51,8 @@ maps! {
     free_op_sets: Queue<MapData, u32> = "FREE_OP_SETS",
     /// What threads put down of open files.
     sessions: HashMap<MapData, SessionKey, FileSession> = "SESSIONS",
+    /// Asynchronous transfers in flight.
+    transfers: HashMap<MapData, AsyncKey, AsyncOp> = "ASYNC",
     /// What a full ring buffer dropped, by size class.
     lost_classes: Array<MapData, LostClass> = "LOST_CLASSES",
     /// Failed calls.

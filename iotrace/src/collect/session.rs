@@ -1,7 +1,7 @@
 //! A running trace: drained a few times a second, closed into a [`Trace`].
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     fs,
     os::fd::{AsFd as _, AsRawFd as _},
     sync::Arc,
@@ -15,6 +15,7 @@ use aya::{
 use iotrace_common::{
     config::RunState,
     event::ARGS_BYTES,
+    op::Form,
     process::{OTHERS, Target, tgid_of},
     thread::{OpSet, ThreadSlot},
 };
@@ -324,7 +325,7 @@ impl Session {
         if done.is_empty() {
             return;
         }
-        let done: Vec<u64> = done.into_iter().map(|(key, _)| key).collect();
+        let done: HashSet<u64> = done.into_iter().map(|(key, _)| key).collect();
         self.take_op_sets(|process| done.contains(&process));
         leftovers::take_ended(&mut self.files, &mut self.loaded.maps, &done);
         let maps = &mut self.loaded.maps;
@@ -409,9 +410,15 @@ impl Session {
         if let Some(oldest) = in_progress.iter().min() {
             let since = Duration::from_nanos(clock::monotonic_ns().saturating_sub(*oldest));
             notes.push(format!(
-                "Reads and writes still in progress at the end, not counted: {}, the longest for {:.1} s.",
+                "Calls on files still in progress at the end, not counted: {}, the longest for {:.1} s.",
                 in_progress.len(),
                 since.as_secs_f64()
+            ));
+        }
+        let transfers = self.loaded.maps.transfers.keys().flatten().count();
+        if transfers > 0 {
+            notes.push(format!(
+                "Asynchronous transfers not seen to complete by the end, not counted: {transfers} (io_uring and AIO)."
             ));
         }
         if missed_runs > 0 {
@@ -454,14 +461,26 @@ impl Session {
         let mut files = std::mem::take(&mut self.files);
         let by_process = files.by_process();
         trace.processes = std::mem::take(&mut self.processes).finish(by_process, |pid| pids.from_host(pid));
-        for (class, lost) in leftovers::lost_classes(&self.loaded.maps).into_iter().enumerate() {
-            trace.files.records_lost += lost.records;
+        let lost = leftovers::lost_classes(&self.loaded.maps);
+        for (class, lost) in lost.iter().enumerate() {
             files.lost(class, lost.opens, &lost.totals);
         }
-        let records_lost = trace.files.records_lost;
+        if files.renames_dropped() > 0 {
+            trace.notes.push(format!(
+                "{} renames were too many to look at: a checkpoint among them stands under its first name.",
+                files.renames_dropped()
+            ));
+        }
         let mut paths = leftovers::Paths::new(pids, &mut self.mounts);
         trace.files = files.finish(&mut paths, self.began_monotonic_ns);
-        trace.files.records_lost = records_lost;
+        trace.files.records_lost = lost.iter().map(|class| class.records).sum();
+        if trace.files.checkpoint_count > trace.files.checkpoints.len() as u64 {
+            trace.notes.push(format!(
+                "Of {} files written like checkpoints the first {} are listed and added up.",
+                trace.files.checkpoint_count,
+                trace.files.checkpoints.len()
+            ));
+        }
         trace.files.failures = leftovers::failures(std::mem::take(&mut self.failures), &trace.processes);
         for (pid, mut process) in waiting {
             process.exited = pids.from_host(pid).and_then(procfs::status).is_none_or(|s| s.zombie);
@@ -514,7 +533,8 @@ impl Session {
             if let Ok(thread) = self.loaded.maps.thread_slots.get(&slot, 0)
                 && thread.tid != 0
             {
-                if thread.form != 0 {
+                // A fault without an end is not a call in progress, nor is waiting for events one on a file.
+                if thread.form != 0 && thread.form < Form::Fault as u32 {
                     in_progress.push(thread.enter_ns);
                 }
                 self.processes.add_thread(&thread);

@@ -23,7 +23,9 @@ pub struct Files {
     pub extensions: Vec<Extension>,
     /// File systems touched.
     pub file_systems: Vec<FileSystem>,
-    /// Files written like checkpoints.
+    /// How many files were written like checkpoints.
+    pub checkpoint_count: u64,
+    /// The first of them.
     pub checkpoints: Vec<Checkpoint>,
     /// First failure of each kind, by process.
     pub failures: Vec<Failure>,

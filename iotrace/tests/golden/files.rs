@@ -158,6 +158,7 @@ pub fn imagenet(processes: &[Process]) -> Files {
             opens: 3_441,
             totals: read,
         }],
+        checkpoint_count: 1,
         checkpoints: vec![Checkpoint {
             path: b"/ckpt/run-17/step_900.pt".to_vec(),
             temporary: Some(b"/ckpt/run-17/step_900.pt.tmp".to_vec()),
@@ -350,6 +351,7 @@ pub fn clumsy(spread: &mut Spread) -> (Process, Files) {
             file_system(b"/mnt/bucket", "fuse.s3fs", "fuse", b"s3fs", (0, 51), 39, 9_987, remote),
             file_system(b"/", "ext4", "block", b"/dev/sda1", (8, 1), 1, 1, local),
         ],
+        checkpoint_count: 0,
         checkpoints: Vec::new(),
         failures: vec![
             Failure {

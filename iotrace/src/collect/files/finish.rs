@@ -143,6 +143,7 @@ impl Files {
             files.checkpoints.extend(checkpoints::judge(written, &path, &self.renames, trace_began_ns));
         }
         files.checkpoints.sort_by(|a, b| (a.began_ns, &a.path).cmp(&(b.began_ns, &b.path)));
+        files.checkpoint_count = files.checkpoints.len() as u64;
         files.checkpoints.truncate(CHECKPOINTS);
         files
     }

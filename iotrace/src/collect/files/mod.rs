@@ -84,7 +84,7 @@ const USED: u8 = 1 << 4;
 /// No name leads to it any more.
 const GONE: u8 = 1 << 5;
 
-/// One file. A trace may have a million of them: 80 bytes each.
+/// One file. A trace may have a million of them: 72 bytes each.
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
     ino: u64,
@@ -140,6 +140,7 @@ pub struct Files {
     sessions: Sessions,
     writes: Writes,
     renames: Vec<Renamed>,
+    renames_dropped: u64,
 }
 
 /// Renames kept: each is a candidate for the end of a checkpoint.
@@ -163,6 +164,7 @@ impl Default for Files {
             sessions: Sessions::default(),
             writes: Writes::default(),
             renames: Vec::new(),
+            renames_dropped: 0,
         }
     }
 }
@@ -324,7 +326,14 @@ impl Files {
     pub fn renamed(&mut self, renamed: Renamed) {
         if self.renames.len() < RENAMES_KEPT {
             self.renames.push(renamed);
+        } else {
+            self.renames_dropped += 1;
         }
+    }
+
+    /// Renames that were not kept: a checkpoint among them keeps its first name.
+    pub fn renames_dropped(&self) -> u64 {
+        self.renames_dropped
     }
 
     /// Was the name of a file not told?

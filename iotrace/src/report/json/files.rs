@@ -62,6 +62,7 @@ impl<'a> FilesInfo<'a> {
             folder_count: files.folder_count,
             extensions: files.extensions.iter().map(extension).collect(),
             file_systems: files.file_systems.iter().map(file_system).collect(),
+            checkpoint_count: files.checkpoint_count,
             checkpoints: files.checkpoints.iter().map(checkpoint).collect(),
             failures: files.failures.iter().map(failure).collect(),
             records_lost: files.records_lost,

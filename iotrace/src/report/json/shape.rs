@@ -169,6 +169,7 @@ pub struct FilesInfo<'a> {
     pub folder_count: u64,
     pub extensions: Vec<ExtensionInfo>,
     pub file_systems: Vec<FileSystemInfo<'a>>,
+    pub checkpoint_count: u64,
     pub checkpoints: Vec<CheckpointInfo<'a>>,
     pub failures: Vec<FailureInfo>,
     pub records_lost: u64,
