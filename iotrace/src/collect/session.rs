@@ -1,4 +1,4 @@
-//! A running trace: drained a few times a second, closed into a [`Trace`].
+//! A running trace: drained a few times a second, closed into a [`crate::model::Trace`].
 
 mod finish;
 

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::{Attach, Hold, Run};
+use serde_json::Value;
+
+use crate::{Attach, Hold, Report, Run};
 
 /// A precondition of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +118,16 @@ impl Live {
     /// Starts a `hold` workload in [`Live::dir`] and waits until it is ready.
     pub fn hold(&self, args: &[&str]) -> Hold {
         Hold::start(self, args)
+    }
+
+    /// Traces a held workload and what it has forked from its go to its end; nothing may be lost. The report and the truth.
+    pub fn trace_held(&self, mut hold: Hold) -> (Report, Value) {
+        let trace = self.attach(["-p", &hold.pid_arg()]);
+        let truth = hold.go();
+        let report = trace.stop().report();
+        hold.end();
+        report.assert_nothing_lost();
+        (report, truth)
     }
 
     /// Starts `iotrace attach --format json` with `args` and waits until it traces.

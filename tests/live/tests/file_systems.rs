@@ -63,16 +63,12 @@ fn a_read_through_an_overlay_is_one_read_of_the_overlay() {
     let calls = live.scaled("200", "40");
     let mut command = Command::new(&live.workload);
     command.args(["overlay", "--hold", "--calls", calls, "--dir", live.dir_arg()]);
-    let mut hold = Hold::of(command);
+    let hold = Hold::of(command);
     if let Some(reason) = lacking(&hold.ready) {
         return live.skip(&reason);
     }
     // Held, because a mount that is gone within one drain of the ring buffer is not seen.
-    let trace = live.attach(["-p", &hold.pid_arg()]);
-    let truth = hold.go();
-    let report = trace.stop().report();
-    hold.end();
-    report.assert_nothing_lost();
+    let (report, truth) = live.trace_held(hold);
     if report.excusable() > 0 {
         return live.skip("this kernel skipped runs of programs it had preempted");
     }

@@ -24,13 +24,8 @@ fn prepare(live: &Live, files: &str) -> String {
 fn epoch(live: &Live, dir: &str, args: &[&str]) -> (Report, Value) {
     let mut command = Command::new(&live.workload);
     command.args(["loader", "--hold", "--workers", "4", "--reuse", dir]).args(args);
-    let mut hold = Hold::of(command);
-    let trace = live.attach(["-p", &hold.pid_arg()]);
-    let truth = hold.go();
-    let report = trace.stop().report();
-    hold.end();
-    report.assert_nothing_lost();
-    (report, truth)
+    let hold = Hold::of(command);
+    live.trace_held(hold)
 }
 
 /// Every worker, and every size class, has the opens, reads and bytes that were planted.

@@ -12,12 +12,8 @@ fn ways_of_reading_are_told_apart() {
     let mut command = Command::new(&live.workload);
     command.args(["patterns", "--hold", "--mib", mib, "--storm", storm, "--entries", entries]);
     command.args(["--dir", live.dir_arg()]);
-    let mut hold = Hold::of(command);
-    let trace = live.attach(["-p", &hold.pid_arg()]);
-    let truth = hold.go();
-    let report = trace.stop().report();
-    hold.end();
-    report.assert_nothing_lost();
+    let hold = Hold::of(command);
+    let (report, truth) = live.trace_held(hold);
     if report.excusable() > 0 {
         return live.skip("this kernel skipped runs of programs it had preempted");
     }
