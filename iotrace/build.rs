@@ -5,6 +5,8 @@ use aya_build::{Package, Toolchain};
 
 #[path = "build/bpf_toolchain.rs"]
 mod bpf_toolchain;
+#[path = "build/debug_info.rs"]
+mod debug_info;
 
 use bpf_toolchain::Core;
 
@@ -56,7 +58,9 @@ fn main() -> Result<()> {
         [Package { name: "iotrace-ebpf", root_dir: "../iotrace-ebpf", ..Default::default() }],
         Toolchain::Custom(&toolchain.name),
     )
-    .context("building the kernel programs failed")
+    .context("building the kernel programs failed")?;
+    let out = std::env::var_os("OUT_DIR").context("cargo names no folder for the output")?;
+    debug_info::remove(&std::path::Path::new(&out).join("iotrace-ebpf"))
 }
 
 fn shared_build_dir() -> std::path::PathBuf {

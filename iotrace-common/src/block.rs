@@ -48,7 +48,8 @@ pub struct SharedHist {
     pub counts: [u64; BUCKETS],
 }
 
-/// Statistics of one set.
+/// Statistics of one set. What every request writes comes first and together, what it seldom writes after that: requests
+/// often end on another CPU than they began on, and each cache line written there has to travel.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct BlockSlot {
@@ -58,15 +59,26 @@ pub struct BlockSlot {
     pub errors: u64,
     /// Started minus ended (completed, merged away, abandoned).
     pub in_flight: u64,
-    /// Request sizes in bytes.
-    pub size: SharedHist,
-    /// Start to last issue, ns.
-    pub queue: SharedHist,
-    /// Last issue to completion, ns.
-    pub device: SharedHist,
-    /// Start to completion, ns.
-    pub total: SharedHist,
+    /// Sums of the values of each distribution, by `SIZE`...
+    pub sums: [u64; DISTRIBUTIONS],
+    /// Largest values.
+    pub max: [u64; DISTRIBUTIONS],
+    /// Smallest values, as in [`SharedHist::inverse_min`].
+    pub inverse_min: [u64; DISTRIBUTIONS],
+    /// Counts.
+    pub counts: [[u64; BUCKETS]; DISTRIBUTIONS],
 }
+
+/// Distributions of a [`BlockSlot`]: request sizes in bytes.
+pub const SIZE: usize = 0;
+/// Start to last issue, ns.
+pub const QUEUE: usize = 1;
+/// Last issue to completion, ns.
+pub const DEVICE: usize = 2;
+/// Start to completion, ns.
+pub const TOTAL: usize = 3;
+/// How many.
+pub const DISTRIBUTIONS: usize = 4;
 
 /// A started request. Requests are preallocated by the kernel, one a tag, so (device, hardware queue, tag) is a place
 /// of its own in an array: looked up, never inserted or deleted.
@@ -126,6 +138,6 @@ pub const QUEUE_IDS: u32 = 8192;
 
 const _: () =
     assert!(size_of::<BlockKey>() == 16 && size_of::<InFlight>() == 40 && size_of::<QueueEntry>() == 40);
-const _: () = assert!(size_of::<BlockSlot>() == 32 + 4 * (24 + BUCKETS * 8));
+const _: () = assert!(size_of::<BlockSlot>() == 32 + DISTRIBUTIONS * (24 + BUCKETS * 8));
 
 crate::pod!(BlockKey, BlockSlot, InFlight, DeviceLayout, QueueEntry);

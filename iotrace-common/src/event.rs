@@ -21,11 +21,13 @@ pub const NAME: u32 = 9;
 
 /// Bytes of the command line kept.
 pub const ARGS_BYTES: usize = 256;
+/// Room for a short command line, so that thousands of processes at once do not fill the ring buffer with nothing.
+pub const SHORT_ARGS_BYTES: usize = 64;
 
-/// A target appeared or executed a program.
+/// A target appeared or executed a program. `ARGS` is the room for its arguments.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct ProcessSeen {
+pub struct ProcessSeen<const ARGS: usize> {
     /// `PROCESS_SEEN`, `PROCESS_EXEC`.
     pub kind: u32,
     /// Parent's tgid.
@@ -45,7 +47,7 @@ pub struct ProcessSeen {
     /// Padding.
     pub _pad: u32,
     /// Arguments, each ended by NUL, cut at `ARGS_BYTES`.
-    pub args: [u8; ARGS_BYTES],
+    pub args: [u8; ARGS],
 }
 
 /// The last thread of a target ended.
@@ -72,5 +74,5 @@ pub struct ThreadExit {
     pub slot: u32,
 }
 
-const _: () = assert!(size_of::<ProcessSeen>() == 56 + ARGS_BYTES && size_of::<ProcessExit>() == 32);
+const _: () = assert!(size_of::<ProcessSeen<0>>() == 56 && size_of::<ProcessExit>() == 32);
 const _: () = assert!(size_of::<ThreadExit>() == 8);

@@ -11,8 +11,8 @@ use aya_ebpf::{
     programs::{BtfTracePointContext, FEntryContext, ProbeContext},
 };
 use iotrace_common::block::{
-    BlockKey, DeviceLayout, FLAG_META, FLAG_READAHEAD, FLAG_SYNC, InFlight, OP_DISCARD, OP_FLUSH, OP_READ,
-    OP_WRITE, QueueEntry, SharedHist,
+    BlockKey, BlockSlot, DEVICE, DeviceLayout, FLAG_META, FLAG_READAHEAD, FLAG_SYNC, InFlight, OP_DISCARD,
+    OP_FLUSH, OP_READ, OP_WRITE, QUEUE, QueueEntry, SIZE, SharedHist, TOTAL,
 };
 
 use crate::{
@@ -272,9 +272,9 @@ fn end_unseen(in_flight: *mut InFlight) {
     // SAFETY: a map value.
     unsafe {
         if let Some(slot) = BLOCK_STATS.get_ptr_mut((*in_flight).stats) {
-            add(&raw mut (*slot).size, (*in_flight).bytes as u64);
+            add(slot, SIZE, (*in_flight).bytes as u64);
             if (*in_flight).issue_ns != 0 {
-                add(&raw mut (*slot).queue, (*in_flight).issue_ns.saturating_sub((*in_flight).start_ns));
+                add(slot, QUEUE, (*in_flight).issue_ns.saturating_sub((*in_flight).start_ns));
             }
         }
     }
@@ -383,8 +383,8 @@ fn end(in_flight: *mut InFlight, rq: u64) {
     {
         // SAFETY: a map value, shared: counters are added to atomically.
         unsafe {
-            add(&raw mut (*slot).queue, entry.issue_ns.saturating_sub(entry.start_ns));
-            add(&raw mut (*slot).device, end_ns.saturating_sub(entry.issue_ns));
+            add(slot, QUEUE, entry.issue_ns.saturating_sub(entry.start_ns));
+            add(slot, DEVICE, end_ns.saturating_sub(entry.issue_ns));
         }
     }
     // A write with flushes around it ends twice: its data, marked so, and the whole.
@@ -403,8 +403,8 @@ fn end(in_flight: *mut InFlight, rq: u64) {
             if entry.failed != 0 {
                 atomic_add(&raw mut (*slot).errors, 1);
             }
-            add(&raw mut (*slot).size, entry.bytes as u64);
-            add(&raw mut (*slot).total, end_ns.saturating_sub(entry.start_ns));
+            add(slot, SIZE, entry.bytes as u64);
+            add(slot, TOTAL, end_ns.saturating_sub(entry.start_ns));
         }
     }
     leave(in_flight);
@@ -427,9 +427,21 @@ fn leave(in_flight: *mut InFlight) {
     }
 }
 
+/// Adds a value to a distribution of a set.
+#[inline(always)]
+unsafe fn add(slot: *mut BlockSlot, distribution: usize, value: u64) {
+    // SAFETY: part of a map value; the bucket is in bounds.
+    unsafe {
+        atomic_add(&raw mut (*slot).sums[distribution], value);
+        shared_max(&raw mut (*slot).max[distribution], value);
+        shared_max(&raw mut (*slot).inverse_min[distribution], u64::MAX - value);
+        atomic_add((&raw mut (*slot).counts[distribution]).cast::<u64>().add(bounded_bucket(value)), 1);
+    }
+}
+
 /// Adds a value to a shared distribution.
 #[inline(always)]
-pub unsafe fn add(hist: *mut SharedHist, value: u64) {
+pub unsafe fn add_shared(hist: *mut SharedHist, value: u64) {
     // SAFETY: part of a map value; the bucket is in bounds.
     unsafe {
         atomic_add(&raw mut (*hist).sum, value);

@@ -15,7 +15,7 @@ use iotrace_common::{
 };
 
 use crate::{
-    block::add,
+    block::add_shared,
     file::look,
     maps::{EVENTS, FREE_OP_SETS, NO_WAKEUP, OP_SETS, OP_STATS, tally},
     mem::{atomic_add, bounded, checked_apart, config},
@@ -184,7 +184,7 @@ pub fn add_to_set(place: u32, form: u32, value: u64, wait_ns: u64, cached_bytes:
         if cached_bytes != 0 {
             atomic_add(&raw mut (*set).cached_bytes, cached_bytes);
         }
-        add(&raw mut (*set).latency, value);
+        add_shared(&raw mut (*set).latency, value);
     }
 }
 

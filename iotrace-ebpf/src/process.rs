@@ -8,7 +8,10 @@ use aya_ebpf::{
     programs::BtfTracePointContext,
 };
 use iotrace_common::{
-    event::{ARGS_BYTES, PROCESS_EXEC, PROCESS_EXIT, ProcessExit, ProcessSeen, THREAD_EXIT, ThreadExit},
+    event::{
+        ARGS_BYTES, PROCESS_EXEC, PROCESS_EXIT, ProcessExit, ProcessSeen, SHORT_ARGS_BYTES, THREAD_EXIT,
+        ThreadExit,
+    },
     process::{self, EXITED, KERNEL_THREAD, Target},
 };
 
@@ -89,7 +92,7 @@ fn fork(parent: u64, child: u64) {
         return;
     }
     debug_line!("process {} becomes a target: forked by {}", child_tgid, parent_tgid);
-    let Some(mut record) = EVENTS.reserve::<ProcessSeen>(0) else {
+    let Some(mut record) = EVENTS.reserve::<ProcessSeen<0>>(0) else {
         tally!(lost_ring);
         return;
     };
@@ -201,9 +204,26 @@ fn retire(tid: u32, last: bool) {
 #[unsafe(export_name = "iotrace_announce")]
 #[inline(never)]
 pub extern "C" fn announce(kind: u32, key: u64, flags: u32) -> u32 {
-    let Some(mut record) = EVENTS.reserve::<ProcessSeen>(0) else {
+    let mm: u64 = if flags & KERNEL_THREAD != 0 { 0 } else { task_field(current_task(), offset!(task_mm)) };
+    let (start, end): (u64, u64) = if mm == 0 {
+        (0, 0)
+    } else {
+        (task_field(mm, offset!(mm_arg_start)), task_field(mm, offset!(mm_arg_end)))
+    };
+    let length = if start == 0 { 0 } else { end.saturating_sub(start) };
+    if length <= SHORT_ARGS_BYTES as u64 {
+        announce_with::<SHORT_ARGS_BYTES>(kind, key, flags, start, length);
+    } else {
+        announce_with::<ARGS_BYTES>(kind, key, flags, start, length);
+    }
+    0
+}
+
+#[inline(always)]
+fn announce_with<const ARGS: usize>(kind: u32, key: u64, flags: u32, args: u64, args_len: u64) {
+    let Some(mut record) = EVENTS.reserve::<ProcessSeen<ARGS>>(0) else {
         tally!(lost_ring);
-        return 0;
+        return;
     };
     let leader: u64 = task_field(current_task(), offset!(task_group_leader));
     let parent: u64 = task_field(leader, offset!(task_real_parent));
@@ -218,10 +238,9 @@ pub extern "C" fn announce(kind: u32, key: u64, flags: u32) -> u32 {
         (*seen).flags = flags;
         copy_comm(&raw mut (*seen).comm, leader);
         (*seen)._pad = 0;
-        (*seen).args_len = if flags & KERNEL_THREAD != 0 { 0 } else { copy_args(&raw mut (*seen).args) };
+        (*seen).args_len = copy_args(&raw mut (*seen).args, args, args_len);
     }
     record.submit(NO_WAKEUP);
-    0
 }
 
 /// Pid in the innermost namespace: `pid->numbers[pid->level].nr`.
@@ -242,20 +261,14 @@ unsafe fn copy_comm(to: *mut [u8; 16], task: u64) {
     }
 }
 
-/// Copies the current process's arguments and returns their length; 0 when they cannot be read.
+/// Copies arguments of the current process, no more than there is room for, and returns their length; 0 when they cannot be
+/// read.
 #[inline(always)]
-unsafe fn copy_args(to: *mut [u8; ARGS_BYTES]) -> u32 {
-    let mm: u64 = task_field(current_task(), offset!(task_mm));
-    let start: u64 = task_field(mm, offset!(mm_arg_start));
-    let end: u64 = task_field(mm, offset!(mm_arg_end));
-    if start == 0 || end <= start {
-        return 0;
-    }
-    let mut length = end - start;
-    if length > ARGS_BYTES as u64 {
-        length = ARGS_BYTES as u64;
+unsafe fn copy_args<const ARGS: usize>(to: *mut [u8; ARGS], from: u64, mut length: u64) -> u32 {
+    if length > ARGS as u64 {
+        length = ARGS as u64;
     }
     // SAFETY: `length` is at most the array's size; the helper checks the source.
-    let error = unsafe { bpf_probe_read_user(to.cast(), length as u32, start as *const _) };
+    let error = unsafe { bpf_probe_read_user(to.cast(), length as u32, from as *const _) };
     if error == 0 { length as u32 } else { 0 }
 }

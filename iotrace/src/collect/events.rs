@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn records_come_back_as_they_were_written() {
-        let mut seen = event::ProcessSeen {
+        let mut seen = event::ProcessSeen::<ARGS_BYTES> {
             kind: event::PROCESS_EXEC,
             ppid: 7,
             process: 99,

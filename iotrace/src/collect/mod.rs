@@ -1,5 +1,6 @@
 //! From the running kernel to a [`crate::model::Trace`]: load, drain, add up.
 
+pub mod backlog;
 pub mod clock;
 pub mod containers;
 pub mod cost;

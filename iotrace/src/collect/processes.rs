@@ -185,9 +185,7 @@ impl Processes {
         self.current = HashMap::new();
         for (key, of) in files {
             let process = self.entry(key);
-            process.file_size = of.size;
-            process.file_size_read = of.read;
-            process.file_size_written = of.written;
+            process.file_sizes = Some(Box::new(of.sizes)).filter(|sizes| !sizes.all.is_empty());
             process.files = Some(Box::new(of.file_use));
         }
         let mut processes = self.list;

@@ -9,7 +9,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use aya::maps::{MapData, RingBuf};
 use iotrace_common::{
     config::RunState,
     event::ARGS_BYTES,
@@ -18,11 +17,12 @@ use iotrace_common::{
 };
 
 use super::{
+    backlog::Backlog,
     clock,
     containers::Containers,
     cost,
     error::StartError,
-    events::{self, Event},
+    events::Event,
     file_places::FilePlaces,
     files::Files,
     leftovers,
@@ -62,6 +62,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// A running trace.
 pub struct Session {
     loaded: Loaded,
+    backlog: Backlog,
     selection: Selection,
     processes: Processes,
     containers: Containers,
@@ -106,6 +107,7 @@ impl Session {
         loader::refuse_without_required(&loaded.probes)?;
         let mut session = Self {
             loaded,
+            backlog: Backlog::default(),
             selection,
             processes: Processes::default(),
             containers: Containers::default(),
@@ -232,9 +234,7 @@ impl Session {
             log.flush();
         }
         let mut records = 0;
-        let next =
-            |ring: &mut Option<RingBuf<MapData>>| ring.as_mut()?.next().map(|record| events::decode(&record));
-        while let Some(event) = next(&mut self.loaded.events) {
+        while let Some(event) = self.backlog.next(self.loaded.events.as_mut()) {
             records += 1;
             match event {
                 Some(event) => self.apply(event),

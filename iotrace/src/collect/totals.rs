@@ -31,7 +31,7 @@ pub fn block_entry(key: &BlockKey, slot: &BlockSlot) -> BlockEntry {
         block::OP_DISCARD => BlockOp::Discard,
         _ => BlockOp::Write,
     };
-    let total_ns = histogram(&slot.total);
+    let of = |which| distribution(slot, which);
     BlockEntry {
         device: device_number(key.dev),
         op,
@@ -39,15 +39,21 @@ pub fn block_entry(key: &BlockKey, slot: &BlockSlot) -> BlockEntry {
         meta: key.flags & FLAG_META != 0,
         readahead: key.flags & FLAG_READAHEAD != 0,
         stats: BlockStats {
-            count: histogram(&slot.size).count,
-            bytes: slot.size.sum,
+            count: of(block::SIZE).count,
+            bytes: slot.sums[block::SIZE],
             errors: slot.errors,
-            size_bytes: histogram(&slot.size),
-            queue_ns: histogram(&slot.queue),
-            device_ns: histogram(&slot.device),
-            total_ns,
+            size_bytes: of(block::SIZE),
+            queue_ns: of(block::QUEUE),
+            device_ns: of(block::DEVICE),
+            total_ns: of(block::TOTAL),
         },
     }
+}
+
+/// One distribution of a set of block requests.
+fn distribution(slot: &BlockSlot, which: usize) -> Histogram {
+    let min = u64::MAX - slot.inverse_min[which];
+    Histogram::from_parts(&slot.counts[which], slot.sums[which], min, slot.max[which])
 }
 
 /// A shared distribution.

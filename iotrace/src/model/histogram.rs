@@ -21,6 +21,9 @@ pub struct Histogram {
 }
 
 impl Histogram {
+    /// No values.
+    pub const EMPTY: Self = Self { counts: Vec::new(), count: 0, sum: 0, min: 0, max: 0 };
+
     /// From bucket counts as the kernel side keeps them.
     pub fn from_parts(counts: &[u64], sum: u64, min: u64, max: u64) -> Self {
         let mut counts: Vec<_> =

@@ -2,7 +2,7 @@
 
 use iotrace_common::op::OP_NAMES;
 
-use super::{MetaStats, Process};
+use super::{FileSizes, Histogram, MetaStats, Process};
 
 impl Process {
     /// Statistics of an operation that moves no data (`op::OP_*`); `None`: it did not happen.
@@ -13,6 +13,13 @@ impl Process {
     /// One number of such an operation; 0 when it did not happen.
     pub fn of_meta(&self, op: u32, number: impl Fn(&MetaStats) -> u64) -> u64 {
         self.meta(op).map_or(0, number)
+    }
+
+    /// Sizes of the files it used.
+    pub fn file_sizes(&self) -> &FileSizes {
+        static NONE: FileSizes =
+            FileSizes { all: Histogram::EMPTY, read: Histogram::EMPTY, written: Histogram::EMPTY };
+        self.file_sizes.as_deref().unwrap_or(&NONE)
     }
 
     /// Calls on storage that move no data.

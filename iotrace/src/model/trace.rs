@@ -142,12 +142,19 @@ pub struct Process {
     pub apart: Vec<(&'static str, ApartStats)>,
     /// Block requests by device, operation and flags.
     pub block: Vec<BlockEntry>,
-    /// Sizes of the distinct regular files read or written, each file once, at its last known size.
-    pub file_size: Histogram,
+    /// Sizes of the files it used; `None`: none. Apart, for most of 10 000 processes use none.
+    pub file_sizes: Option<Box<FileSizes>>,
+}
+
+/// Sizes of distinct regular files, each file once, at its last known size.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FileSizes {
+    /// Read or written.
+    pub all: Histogram,
     /// Of those, the ones read.
-    pub file_size_read: Histogram,
+    pub read: Histogram,
     /// Of those, the ones written.
-    pub file_size_written: Histogram,
+    pub written: Histogram,
 }
 
 /// One op of one process.

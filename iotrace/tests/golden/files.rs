@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use iotrace::model::{
-    Checkpoint, Class, Extension, Failure, File, FileSystem, FileUse, Files, Folder, Histogram, MetaStats,
-    Process, Sessions,
+    Checkpoint, Class, Extension, Failure, File, FileSystem, FileUse, Files, Folder, MetaStats, Process,
+    Sessions,
 };
 use iotrace_common::file::{CLASSES, FileTotals};
 
@@ -259,7 +259,6 @@ pub fn clumsy(spread: &mut Spread) -> (Process, Files) {
         read,
         write,
         files: Some(Box::new(FileUse { files: 40, opens: 9_988, whole_file: 2, totals })),
-        file_size: Histogram::default(),
         ..Process::default()
     };
     let remote = FileTotals {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use iotrace::model::{
-    ApartStats, BlockCounts, BlockEntry, BlockOp, BlockStats, Container, Device, Files, Histogram, Meta,
-    OpStats, Overhead, Probe, Process, ProgramCost, Runtime, Targets, Trace,
+    ApartStats, BlockCounts, BlockEntry, BlockOp, BlockStats, Container, Device, FileSizes, Files, Histogram,
+    Meta, OpStats, Overhead, Probe, Process, ProgramCost, Runtime, Targets, Trace,
 };
 
 #[path = "files.rs"]
@@ -199,8 +199,11 @@ fn worker(spread: &mut Spread, index: u32) -> Process {
             spread.requests(NVME, BlockOp::Read, "R", files / 3, (60_000, 900_000)),
             spread.requests(NVME, BlockOp::Read, "SM", files / 20, (60_000, 400_000)),
         ],
-        file_size_read: file_size.clone(),
-        file_size,
+        file_sizes: Some(Box::new(FileSizes {
+            all: file_size.clone(),
+            read: file_size,
+            written: Histogram::default(),
+        })),
         ..Process::default()
     }
 }
@@ -222,12 +225,13 @@ pub fn loader() -> Trace {
             &[("writev", 77), ("write", 6)],
         ),
         block: vec![spread.requests(NVME, BlockOp::Write, "S", 120, (20_000, 2_000_000))],
-        file_size_read: spread.histogram(&[(40, 200, 90_000)]),
-        file_size_written: spread.histogram(&[(1, 200 << 20, 200 << 20)]),
         ..Process::default()
     };
-    trainer.file_size = trainer.file_size_read.clone();
-    trainer.file_size.merge(&trainer.file_size_written);
+    let read = spread.histogram(&[(40, 200, 90_000)]);
+    let written = spread.histogram(&[(1, 200 << 20, 200 << 20)]);
+    let mut all = read.clone();
+    all.merge(&written);
+    trainer.file_sizes = Some(Box::new(FileSizes { all, read, written }));
     trainer.read.errors = BTreeMap::from([(5, 1), (21, 3)]);
     (trainer.write.waited, trainer.write.wait_ns) = (81, trainer.write.latency_ns.sum / 10 * 9);
     let mut processes: Vec<_> = (0..4).map(|index| worker(&mut spread, index)).collect();
@@ -395,7 +399,10 @@ pub fn system() -> Trace {
             cmdline: args(&["cat", &format!("/srv/файлы/{i}.txt")]).into(),
             exited: true,
             read: spread.op(&[(4, 900, 60_000)], &[(3, 131_072, 131_072), (1, 0, 0)], &[("read", 4)]),
-            file_size: spread.histogram(&[(1, 300_000, 400_000)]),
+            file_sizes: Some(Box::new(FileSizes {
+                all: spread.histogram(&[(1, 300_000, 400_000)]),
+                ..FileSizes::default()
+            })),
             ..Process::default()
         })
         .collect();

@@ -59,7 +59,6 @@ fn a_system_of_ten_thousand_processes_fits() {
     assert_eq!(members.len() as u64, num(&truth, "/children"));
     let reads: u64 = members.iter().map(|p| p.num("/ops/read/count")).sum();
     assert_eq!(reads, num(&truth, "/reads"));
-    // 16 MiB of it is the ring buffer, which is mapped twice in a row.
     let rss = report.num("/overhead/max_rss_bytes");
-    assert!(rss < 56 << 20, "iotrace took {} MiB", rss >> 20);
+    assert!(rss < 40 << 20, "iotrace took {} MiB", rss >> 20);
 }

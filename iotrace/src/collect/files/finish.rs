@@ -10,7 +10,7 @@ use iotrace_common::{file::class_of, process::tgid_of};
 use super::{BY_OPEN, Entry, Files, GONE, OWN, READ, USED, WRITTEN, checkpoints};
 use crate::{
     collect::totals::device_number,
-    model::{self, Extension, File, FileSystem, FileUse, Folder, Histogram, wait_ns},
+    model::{self, Extension, File, FileSizes, FileSystem, FileUse, Folder, wait_ns},
 };
 
 /// How many files, folders and extensions are listed.
@@ -30,20 +30,14 @@ pub trait PathOf {
 #[derive(Debug, Default)]
 struct Sizes {
     files: u64,
-    all: Histogram,
-    read: Histogram,
-    written: Histogram,
+    sizes: FileSizes,
 }
 
 /// What one process did with files.
 #[derive(Debug, Default)]
 pub struct OfProcess {
-    /// Sizes of distinct files read or written.
-    pub size: Histogram,
-    /// Of those read.
-    pub read: Histogram,
-    /// Of those written.
-    pub written: Histogram,
+    /// Sizes of distinct files.
+    pub sizes: FileSizes,
     /// Numbers.
     pub file_use: FileUse,
 }
@@ -57,19 +51,19 @@ impl Files {
             of.files += 1;
             // A file that was opened and not touched is no file read or written.
             if flags & (READ | WRITTEN) != 0 {
-                of.all.record(entry.size);
+                of.sizes.all.record(entry.size);
             }
             if flags & READ != 0 {
-                of.read.record(entry.size);
+                of.sizes.read.record(entry.size);
             }
             if flags & WRITTEN != 0 {
-                of.written.record(entry.size);
+                of.sizes.written.record(entry.size);
             }
         }
         of.into_iter().zip(&self.processes).map(|(of, (key, by))| {
             let file_use =
                 FileUse { files: of.files, opens: by.opens, whole_file: by.whole_file, totals: by.totals };
-            (*key, OfProcess { size: of.all, read: of.read, written: of.written, file_use })
+            (*key, OfProcess { sizes: of.sizes, file_use })
         })
     }
 

@@ -38,8 +38,8 @@ fn files_count_once_and_sessions_each_time() {
         files.session(&part(process, ino, size, 10));
     }
     let by: std::collections::HashMap<u64, OfProcess> = files.by_process().collect();
-    assert_eq!((by[&1].size.count, by[&1].size.sum, by[&1].file_use.opens), (2, 201_000, 3));
-    assert_eq!((by[&2].size.count, by[&2].read.count, by[&2].written.count), (1, 1, 0));
+    assert_eq!((by[&1].sizes.all.count, by[&1].sizes.all.sum, by[&1].file_use.opens), (2, 201_000, 3));
+    assert_eq!((by[&2].sizes.all.count, by[&2].sizes.read.count, by[&2].sizes.written.count), (1, 1, 0));
     let found = files.finish(&mut Plain, 0);
     assert_eq!((found.distinct, found.sessions.opened, found.sessions.whole_file), (2, 4, 4));
     assert_eq!((found.classes[0].files, found.classes[0].opens, found.classes[0].totals.reads), (1, 3, 6));

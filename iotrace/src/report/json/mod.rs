@@ -199,9 +199,9 @@ impl<'a> Names<'a> {
             apart: p.apart.iter().map(|(kind, stats)| (*kind, Apart::of(stats))).collect(),
             block: ByOp::of(&rank::by_op(&p.block)),
             block_detail: self.details(&p.block),
-            file_size: Dist::of_sizes(&p.file_size),
-            file_size_read: Dist::of_sizes(&p.file_size_read),
-            file_size_written: Dist::of_sizes(&p.file_size_written),
+            file_size: Dist::of_sizes(&p.file_sizes().all),
+            file_size_read: Dist::of_sizes(&p.file_sizes().read),
+            file_size_written: Dist::of_sizes(&p.file_sizes().written),
         }
     }
 }

@@ -84,7 +84,7 @@ fn distributions(
             distribution(&mut table, "", "size", Unit::Bytes, &stats.size_bytes);
         }
     }
-    let files = [("read", &process.file_size_read), ("write", &process.file_size_written)];
+    let files = [("read", &process.file_sizes().read), ("write", &process.file_sizes().written)];
     for (index, (how, files)) in files.into_iter().filter(|(_, files)| !files.is_empty()).enumerate() {
         let name = if index == 0 { "files" } else { "" };
         distribution(&mut table, name, how, Unit::Bytes, files);
@@ -117,7 +117,7 @@ fn distribution(table: &mut Table, name: &str, metric: &str, unit: Unit, histogr
 
 fn facts(page: &mut Page, process: &Process) -> io::Result<()> {
     let calls = process.read.count + process.write.count;
-    if calls == 0 && process.file_size.is_empty() && process.apart.is_empty() {
+    if calls == 0 && process.file_sizes().all.is_empty() && process.apart.is_empty() {
         return Ok(());
     }
     page.blank()?;
@@ -135,7 +135,7 @@ fn facts(page: &mut Page, process: &Process) -> io::Result<()> {
     for (name, stats) in &process.meta {
         failed(page, name, stats.count, &stats.errors)?;
     }
-    if !process.file_size.is_empty() {
+    if !process.file_sizes().all.is_empty() {
         page.flow("  files        ", " · ", &file_facts(process))?;
     }
     let order = process.files.as_deref().map_or(Vec::new(), |of| access_order(&of.totals));
@@ -173,10 +173,10 @@ fn op_facts(op: &OpStats, is_read: bool) -> Vec<String> {
 }
 
 fn file_facts(process: &Process) -> Vec<String> {
-    let all = &process.file_size;
+    let all = &process.file_sizes().all;
     let small = all.buckets().filter(|&(_, high, _)| high < SMALL_FILE_BYTES).map(|(_, _, n)| n).sum();
-    let read = process.file_size_read.count;
-    let written = process.file_size_written.count;
+    let read = process.file_sizes().read.count;
+    let written = process.file_sizes().written.count;
     let mut facts = vec![units::counted(all.count, "distinct file", "distinct files")];
     if read > 0 {
         facts.push(format!("{} read", units::count(read)));
@@ -236,7 +236,7 @@ fn charts(page: &mut Page, process: &Process, block: &BTreeMap<BlockOp, BlockSta
     }
     charts.push(chart::request_sizes(block));
     let files = |h: &Histogram, how: &str| format!("{} {how}", units::counted(h.count, "file", "files"));
-    let (files_read, files_written) = (&process.file_size_read, &process.file_size_written);
+    let (files_read, files_written) = (&process.file_sizes().read, &process.file_sizes().written);
     charts.push(Chart::new(
         "file size",
         Unit::Bytes,
