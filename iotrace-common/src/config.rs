@@ -99,6 +99,10 @@ pub struct Offsets {
     pub folio_order: u32,
     /// `task_struct.__state`, `state` before 5.14
     pub task_state: u32,
+    /// Byte of `task_struct` that holds the bit `in_iowait`
+    pub task_iowait: u32,
+    /// `task_struct.stack`
+    pub task_stack: u32,
     /// `io_kiocb.opcode`
     pub uring_opcode: u32,
     /// `io_kiocb.flags`
@@ -155,6 +159,9 @@ impl Offsets {
 /// Longest list of `--comm` names.
 pub const COMM_FILTERS: usize = 8;
 
+/// Most major numbers of GPUs: nvidia, nvidia-uvm, nvidia-caps, kfd.
+pub const GPU_MAJORS: usize = 4;
+
 /// Size of the table from system call number to form; numbers beyond are never reads or writes.
 pub const SYSCALL_TABLE: usize = 512;
 
@@ -196,8 +203,14 @@ pub struct Config {
     pub recover_starts: u32,
     /// PG_head: bit of a page's flags that marks the first page of a large folio.
     pub page_head_bit: u32,
-    /// 1: `bpf_task_pt_regs` exists (5.15; asked of where page faults have no end, 6.12).
+    /// 1: `bpf_task_pt_regs` exists (5.15).
     pub task_regs: u32,
+    /// `in_iowait` within its byte, as a mask.
+    pub iowait_mask: u32,
+    /// 1: every thread of a target has a ledger.
+    pub ledgers: u32,
+    /// Major numbers of the devices of GPUs; 0: none.
+    pub gpu_majors: [u32; GPU_MAJORS],
     /// Arguments of the tracepoint `io_uring_complete`.
     pub uring_complete_args: u32,
     /// RQF_FLUSH_SEQ, a bit of `request.rq_flags`.
@@ -226,6 +239,9 @@ impl Config {
         in_flight_mask: 0,
         recover_starts: 0,
         task_regs: 0,
+        iowait_mask: 0,
+        ledgers: 0,
+        gpu_majors: [0; GPU_MAJORS],
         uring_complete_args: 0,
         page_head_bit: 0,
         flush_sequence_flag: 0,
@@ -246,9 +262,11 @@ pub struct RunState {
     /// 1: calls and requests that begin now are counted. Set when everything is attached, cleared before anything is
     /// detached, so that what is seen to begin is seen to end.
     pub counting: u32,
+    /// Ledgers were used up to this place.
+    pub ledgers_used: u64,
 }
 
 const _: () = assert!(size_of::<Offsets>() == 4 * OFFSET_COUNT);
-const _: () = assert!(size_of::<Config>() == 80 + 16 * COMM_FILTERS);
+const _: () = assert!(size_of::<Config>() == 88 + 4 * GPU_MAJORS + 16 * COMM_FILTERS);
 
 crate::pod!(Offsets, Config, RunState);

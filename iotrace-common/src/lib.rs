@@ -9,6 +9,7 @@ pub mod config;
 pub mod event;
 pub mod file;
 pub mod hist;
+pub mod ledger;
 pub mod op;
 pub mod process;
 pub mod tally;

@@ -38,8 +38,15 @@ pub struct Target {
     pub flags: u32,
     /// Padding.
     pub _pad: u32,
+    /// Asynchronous transfers in flight by operation (`op::OP_READ`, `OP_WRITE`; fsyncs in the last).
+    pub in_flight: [u64; 3],
 }
 
-const _: () = assert!(size_of::<Target>() == 16);
+impl Target {
+    /// Not yet seen in the kernel.
+    pub const NEW: Self = Self { key: 0, flags: 0, _pad: 0, in_flight: [0; 3] };
+}
+
+const _: () = assert!(size_of::<Target>() == 40);
 
 crate::pod!(Target);

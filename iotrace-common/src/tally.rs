@@ -61,6 +61,8 @@ tally! {
     lost_op_sets,
     /// Lost: the map of errnos is full.
     lost_errnos,
+    /// Lost: no free ledger; a thread's time is not accounted for.
+    lost_ledgers,
     /// Lost: kernel memory could not be read; the file behind a descriptor stayed unknown.
     lost_reads,
 }

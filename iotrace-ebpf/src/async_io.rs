@@ -13,14 +13,15 @@ use iotrace_common::{
         Form, OP_ASYNC_READ, OP_ASYNC_READ_SIZE, OP_ASYNC_WRITE, OP_ASYNC_WRITE_SIZE, OP_FSYNC, OP_READ,
         OP_WRITE, first_form,
     },
+    process::tgid_of,
     thread::{Kind, NO_WAY, Seen, ThreadSlot},
 };
 
 use crate::{
     calls::now,
     file::{kind_and_device, look, selected},
-    maps::{ASYNC, tally},
-    mem::{checked_apart, config, load, offset, probe},
+    maps::{ASYNC, TARGETS, tally},
+    mem::{atomic_add, bounded, checked_apart, config, load, offset, probe},
     meta::{add_to_set, find_set},
     rw::{count_errno, count_op},
     session::{add_transfer, seen, way_of},
@@ -122,6 +123,20 @@ fn submit(slot: &mut ThreadSlot, key: &AsyncKey, op: u32, form: u32, known: bool
     transfer.start_ns = now();
     if ASYNC.insert(key, &transfer, 0).is_err() {
         tally!(lost_async);
+        return;
+    }
+    note_in_flight(slot.process, op, 1);
+}
+
+/// For the ledger of who waits for it.
+#[inline(always)]
+fn note_in_flight(process: u64, op: u32, change: u64) {
+    let kind = bounded::<4>(if op == OP_FSYNC { 2 } else { op.into() });
+    if let Some(target) = TARGETS.get_ptr_mut(tgid_of(process))
+        && kind < 3
+    {
+        // SAFETY: a map value; in bounds.
+        atomic_add(unsafe { (&raw mut (*target).in_flight).cast::<u64>().add(kind) }, change);
     }
 }
 
@@ -148,6 +163,7 @@ fn complete<const URING: bool>(key: AsyncKey, result: i64) {
     // SAFETY: a map value, of this transfer alone.
     let transfer = unsafe { &mut *transfer };
     let latency_ns = now() - transfer.start_ns;
+    note_in_flight(transfer.process, transfer.op, u64::MAX);
     if URING && transfer.file == 0 && !registered(transfer, key.id) {
         let _ = ASYNC.remove(key);
         return;

@@ -8,7 +8,7 @@ use core::arch::asm;
 use aya_ebpf::{
     EbpfContext as _,
     bindings::pt_regs,
-    helpers::generated::{bpf_get_current_comm, bpf_ktime_get_ns},
+    helpers::generated::{bpf_get_current_comm, bpf_ktime_get_ns, bpf_task_pt_regs},
     macros::{btf_tracepoint, tracepoint},
     programs::{BtfTracePointContext, TracePointContext},
 };
@@ -19,7 +19,7 @@ use iotrace_common::{
 
 use crate::{
     async_io,
-    mem::{bounded, config, load, offset},
+    mem::{bounded, config, load, offset, probe},
     meta, rw,
     target::{counting, current_slot, current_task, slot_of_call, task_field},
 };
@@ -40,6 +40,18 @@ fn form_of(number: u64) -> u8 {
 /// Arguments of a system call, by direct loads from the registers saved at entry.
 #[inline(always)]
 fn argument(regs: u64, index: usize) -> u64 {
+    load(regs, argument_offset(index))
+}
+
+/// The same where `regs` may be a plain address.
+#[inline(always)]
+pub fn argument_at(regs: u64, index: usize, typed: bool) -> u64 {
+    let offset = argument_offset(index);
+    if typed { load(regs, offset) } else { probe(regs, offset).unwrap_or(0) }
+}
+
+#[inline(always)]
+const fn argument_offset(index: usize) -> u32 {
     #[cfg(bpf_target_arch = "x86_64")]
     let offset = match index {
         0 => core::mem::offset_of!(pt_regs, rdi),
@@ -51,17 +63,40 @@ fn argument(regs: u64, index: usize) -> u64 {
     };
     #[cfg(bpf_target_arch = "aarch64")]
     let offset = index * 8;
-    load(regs, offset as u32)
+    offset as u32
 }
 
-/// Number of the call whose registers were saved; negative after a fault or an interrupt.
+/// Where the registers that were saved tell the number of the call; negative after a fault or an interrupt.
+#[cfg(bpf_target_arch = "x86_64")]
+const CALL_NUMBER: u32 = core::mem::offset_of!(pt_regs, orig_rax) as u32;
+/// pt_regs.syscallno, which is an int, follows regs, sp, pc, pstate, orig_x0.
+#[cfg(bpf_target_arch = "aarch64")]
+const CALL_NUMBER: u32 = 8 * 34 + 8;
+
+#[cfg(bpf_target_arch = "x86_64")]
+type CallNumber = i64;
+#[cfg(bpf_target_arch = "aarch64")]
+type CallNumber = i32;
+
+/// Number of the call whose registers were saved.
 #[inline(always)]
-pub fn call_number(regs: u64) -> u64 {
-    #[cfg(bpf_target_arch = "x86_64")]
-    let offset = core::mem::offset_of!(pt_regs, orig_rax);
-    #[cfg(bpf_target_arch = "aarch64")]
-    let offset = 8 * 34 + 8; // pt_regs.syscallno follows regs, sp, pc, pstate, orig_x0
-    load(regs, offset as u32)
+fn call_number(regs: u64) -> u64 {
+    load::<CallNumber>(regs, CALL_NUMBER) as u64
+}
+
+/// The same where `regs` may be a plain address; negative when it cannot be read.
+#[inline(always)]
+pub fn call_number_at(regs: u64, typed: bool) -> u64 {
+    let number: CallNumber =
+        if typed { load(regs, CALL_NUMBER) } else { probe(regs, CALL_NUMBER).unwrap_or(-1) };
+    number as u64
+}
+
+/// Number of the call that a task is in (since 5.15).
+#[inline(always)]
+pub fn call_number_of(task: u64) -> u64 {
+    // SAFETY: a task, typed for the verifier.
+    call_number(unsafe { bpf_task_pt_regs(task as *mut _) } as u64)
 }
 
 #[btf_tracepoint(function = "sys_enter")]

@@ -161,7 +161,10 @@ pub fn kind_and_device(inode: u64) -> (u32, u32) {
         }
         S_IFIFO => Kind::Pipe,
         S_IFSOCK => Kind::Socket,
-        S_IFCHR => Kind::Char,
+        S_IFCHR => {
+            dev = probe(inode, offset!(inode_rdev)).unwrap_or(0);
+            Kind::Char
+        }
         _ => Kind::Other,
     };
     (kind as u32, dev)

@@ -10,12 +10,14 @@
     reason = "map values are handed over where they lie: a copy would go over the stack, byte by byte"
 )]
 
+mod account;
 mod async_io;
 mod block;
 mod calls;
 mod fault;
 mod file;
 mod iter;
+mod ledger;
 mod log;
 mod maps;
 mod mem;
@@ -25,7 +27,6 @@ mod process;
 mod rw;
 mod session;
 mod target;
-mod wait;
 
 #[cfg(not(test))]
 #[panic_handler]

@@ -2,13 +2,14 @@
 
 use aya_ebpf::{
     macros::map,
-    maps::{Array, CgroupArray, HashMap, LruHashMap, PerCpuArray, Queue, RingBuf},
+    maps::{Array, CgroupArray, HashMap, LruHashMap, PerCpuArray, Queue, RingBuf, Stack},
 };
 use iotrace_common::{
     async_io::{AsyncKey, AsyncOp},
     block::{BlockKey, BlockSlot, DeviceLayout, InFlight, QUEUE_IDS, QueueEntry},
     config::RunState,
     file::{CLASSES, FolderKey, LostClass, Session, SessionKey},
+    ledger::{BLOCK, LedgerBlock},
     process::Target,
     tally::Tally,
     thread::{ErrnoKey, OpKey, OpSet, ThreadSlot},
@@ -43,6 +44,17 @@ pub static THREAD_SLOTS: Array<ThreadSlot> = Array::with_max_entries(4096, 0);
 /// Slots nobody uses.
 #[map]
 pub static FREE_SLOTS: Queue<u32> = Queue::with_max_entries(4096, 0);
+/// Ledgers, some to a value.
+#[map]
+pub static LEDGERS: Array<LedgerBlock> = Array::with_max_entries((LEDGER_COUNT as usize / BLOCK) as u32, 0);
+/// Place of a thread's ledger by its id.
+#[map]
+pub static LEDGER_PLACES: HashMap<u32, u32> = HashMap::with_max_entries(LEDGER_COUNT, 0);
+/// Ledgers nobody uses: the last given back is the first given out, so that those in use lie together.
+#[map]
+pub static FREE_LEDGERS: Stack<u32> = Stack::with_max_entries(LEDGER_COUNT, 0);
+/// How many, unless the loader says otherwise.
+const LEDGER_COUNT: u32 = 16_384;
 /// Failed calls.
 #[map]
 pub static ERRNOS: HashMap<ErrnoKey, u64> = HashMap::with_max_entries(16_384, 0);

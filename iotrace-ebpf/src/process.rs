@@ -86,7 +86,7 @@ fn fork(parent: u64, child: u64) {
     if unsafe { TARGETS.get(child_tgid) }.is_some_and(|target| target.key == key) {
         return;
     }
-    let target = Target { key, flags: 0, _pad: 0 };
+    let target = Target { key, ..Target::NEW };
     if TARGETS.insert(child_tgid, target, 0).is_err() {
         tally!(lost_target_map);
         return;
@@ -120,6 +120,7 @@ fn exec(old_tid: u32) {
     if old_tid != pid_tgid as u32 {
         // A thread other than the leader took over the leader's id: its slot is filed under an id that is gone.
         retire(old_tid, false);
+        crate::ledger::renamed(old_tid, pid_tgid as u32);
     }
     // SAFETY: preallocated map; copied at once.
     if let Some(target) = unsafe { TARGETS.get((pid_tgid >> 32) as u32) } {
@@ -140,6 +141,7 @@ fn exit() {
     let signal: u64 = task_field(task, offset!(task_signal));
     let live: u32 = task_field(signal, offset!(signal_live));
     retire(pid_tgid as u32, live == 0);
+    crate::ledger::end(pid_tgid as u32);
     if live != 0 {
         return;
     }

@@ -26,7 +26,8 @@ use crate::{
 const NOT_A_TARGET: u64 = (1 << 20) - 1;
 const GENERATION_MASK: u64 = (1 << 22) - 1;
 
-const PF_KTHREAD: u32 = 0x0020_0000;
+/// task_struct.flags of a kernel thread.
+pub const PF_KTHREAD: u32 = 0x0020_0000;
 
 /// The current task, as a pointer the verifier has typed on 5.11 and later.
 #[inline(always)]
@@ -130,6 +131,7 @@ extern "C" fn find_slot(pid_tgid: u64) -> u64 {
         return NOT_A_TARGET;
     }
     mark(tid);
+    crate::ledger::has_slot(tid, slot);
     debug_line!("thread {} of process {} has slot {}", tid, (pid_tgid >> 32) as u32, slot);
     slot as u64
 }
@@ -160,7 +162,7 @@ pub fn current_process(tgid: u32, register: bool) -> u64 {
             (*target).key = key;
         },
         None => {
-            let target = Target { key, flags: 0, _pad: 0 };
+            let target = Target { key, ..Target::NEW };
             if TARGETS.insert(tgid, target, 0).is_err() {
                 tally!(lost_target_map);
                 return process::OTHERS;
@@ -234,15 +236,9 @@ pub fn slot_of_call() -> Option<&'static mut ThreadSlot> {
     if slot.tid as u64 == tid { Some(slot) } else { None }
 }
 
-/// The slot of any thread, if it has one. For the scheduler, which must not be kept: a mark says of most threads at once
-/// that they have none.
+/// The slot of any thread, if it has one.
 #[inline(always)]
 pub fn slot_of_thread(tid: u32) -> Option<&'static mut ThreadSlot> {
-    let mark = mark_of(tid)?;
-    // SAFETY: a map value.
-    if unsafe { core::ptr::read_volatile(mark) } == 0 {
-        return None;
-    }
     // SAFETY: preallocated map; copied at once.
     let slot = *unsafe { THREADS.get(tid) }?;
     let slot = THREAD_SLOTS.get_ptr_mut(slot)?;
@@ -258,9 +254,17 @@ fn mark_of(tid: u32) -> Option<*mut u8> {
     Some(unsafe { marks.cast::<u8>().add(bounded::<{ THREAD_MARK_COUNT as u64 }>(tid as u64 & 0xffff)) })
 }
 
-/// Notes that a thread of this id has, or had, a slot.
+/// May a thread have a ledger or a slot? For the scheduler, which must not be kept: of most threads it says at once that they
+/// have none.
 #[inline(always)]
-fn mark(tid: u32) {
+pub fn has_mark(tid: u32) -> bool {
+    // SAFETY: a map value.
+    mark_of(tid).is_some_and(|mark| unsafe { core::ptr::read_volatile(mark) } != 0)
+}
+
+/// Notes that a thread of this id has, or had, one of them.
+#[inline(always)]
+pub fn mark(tid: u32) {
     if let Some(mark) = mark_of(tid) {
         // SAFETY: a map value.
         unsafe { core::ptr::write_volatile(mark, 1) };
@@ -274,7 +278,7 @@ fn kernel_thread(tgid: u32) -> u64 {
         return target.key;
     }
     let key = process::key(tgid, task_field(current_task(), offset!(task_start_time)));
-    let target = Target { key, flags: process::KERNEL_THREAD, _pad: 0 };
+    let target = Target { key, flags: process::KERNEL_THREAD, ..Target::NEW };
     if TARGETS.insert(tgid, target, 0).is_err() {
         tally!(lost_target_map);
         return process::OTHERS;

@@ -143,6 +143,10 @@ pub struct CommonArgs {
     /// Count only I/O on this file, or on files below this folder, as the traced process names them; may be repeated
     #[arg(long = "path", value_name = "PREFIX")]
     pub paths: Vec<PathBuf>,
+    /// Give processes whose command name or an argument is PATTERN (`*`: anything) this role in the ledger of waits: main,
+    /// loader, checkpoint, other, or a name of your own; may be repeated, the first that matches counts
+    #[arg(long = "role", value_name = "NAME=PATTERN", value_parser = parse_role)]
+    pub roles: Vec<(String, String)>,
     /// Trace block requests alone: nothing is attached to system calls, and reads and writes are not counted
     #[arg(long)]
     pub block_only: bool,
@@ -179,6 +183,9 @@ pub struct CommonArgs {
         value_parser = ring_bytes
     )]
     pub ring_bytes: Option<u32>,
+    /// Threads that can have a ledger at a time
+    #[arg(long, hide = true, env = "IOTRACE_LEDGERS", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub ledgers: Option<u32>,
     /// No progress line and no remarks on standard error
     #[arg(short, long)]
     pub quiet: bool,
@@ -220,6 +227,15 @@ pub enum SelfStats {
     Full,
     /// Never
     Off,
+}
+
+fn parse_role(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, pattern)) if !name.is_empty() && !pattern.is_empty() => {
+            Ok((name.to_owned(), pattern.to_owned()))
+        }
+        _ => Err("expected NAME=PATTERN, such as loader=pt_data_worker*".to_owned()),
+    }
 }
 
 fn ring_bytes(text: &str) -> Result<u32, String> {

@@ -14,6 +14,7 @@ mod order;
 mod places;
 mod remote;
 mod repeated;
+pub mod roles;
 mod small_files;
 mod syncs;
 mod tiny_reads;

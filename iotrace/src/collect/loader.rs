@@ -12,12 +12,14 @@ use aya::{
 use iotrace_common::{
     block::DeviceLayout,
     config::{Config, Offsets, RunState},
+    ledger,
     process::Target,
 };
 
 use super::{
     error::StartError,
     kernel_log::{self, KernelLog},
+    ledger::Tracker,
     maps::{self, Maps, named},
     pids::{self, Pids},
     procfs,
@@ -27,6 +29,7 @@ use super::{
 use crate::{
     kernel::{
         btf,
+        call_classes::class_by_syscall,
         devices::{self, Disk},
         layout, lockdown,
     },
@@ -40,6 +43,8 @@ use crate::{
 
 /// Kernel memory for thread slots is bounded at both ends.
 const THREAD_SLOTS: (u32, u32) = (4096, 32_768);
+/// Ledgers, 184 bytes each, at least.
+const LEDGERS: u32 = 16_384;
 /// Sets of block statistics, with named targets and with `-a`.
 const BLOCK_SETS: (u32, u32) = (2048, 8192);
 /// Sets of statistics of operations, 2.4 KB each, with named targets and with `-a`.
@@ -67,6 +72,8 @@ pub struct Loaded {
     pub probes: Vec<Probe>,
     /// Disks as they were at the start.
     pub disks: Vec<Disk>,
+    /// Whether threads have ledgers, and why those that were there before may have none.
+    pub ledgers: Option<Tracker>,
     /// How long it took.
     pub attach_time: Duration,
 }
@@ -96,6 +103,9 @@ pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError
     }
     for set in 0..maps.free_op_sets.capacity() {
         maps.free_op_sets.push(set, 0).map_err(named("FREE_OP_SETS"))?;
+    }
+    for ledger in (0..maps.free_ledgers.capacity()).rev() {
+        maps.free_ledgers.push(ledger, 0).map_err(named("FREE_LEDGERS"))?;
     }
     for (number, layout) in layouts {
         maps.devices.insert(kernel_number(number), layout, 0).map_err(named("DEVICES"))?;
@@ -130,11 +140,14 @@ pub fn load(selection: &Selection, targets: &[u32]) -> Result<Loaded, StartError
             false => attach::attach_metric(&mut ebpf, metric, &kernel, &btf),
         })
         .collect();
+    let attached = |metric| probes.iter().any(|p: &Probe| p.metric == metric && p.variant.is_some());
+    let ledgers = attached(plan::WAITS_METRIC)
+        .then(|| Tracker::new(pids::load_walk(&mut ebpf, super::ledger::WALK, &btf).err()));
     drop(btf);
     give_back_memory();
     // Mapped twice in a row and counted as resident at once, so not while the kernel's types are in memory.
     let events = Some(maps::take(&mut ebpf, "EVENTS")?);
-    Ok(Loaded { ebpf, maps, events, log, pids, probes, disks, attach_time: began.elapsed() })
+    Ok(Loaded { ebpf, maps, events, log, pids, probes, disks, ledgers, attach_time: began.elapsed() })
 }
 
 /// The first metric without which there is nothing to trace, and which could not be attached. Where only block requests are
@@ -169,6 +182,7 @@ fn open(
     } else {
         THREAD_SLOTS.0
     };
+    let ledgers = if selection.block_only { 1 } else { selection.ledgers.unwrap_or(slots.max(LEDGERS)) };
     let op_sets = if selection.targets.all { OP_SETS.1 } else { OP_SETS.0 };
     let sets = if selection.targets.all { BLOCK_SETS.1 } else { BLOCK_SETS.0 };
     let (log_level, log_bytes) = kernel_log::level_and_size();
@@ -178,10 +192,14 @@ fn open(
         .override_global("OFFSETS", offsets, true)
         .override_global("CONFIG", config, true)
         .override_global("FORM_BY_SYSCALL", &forms, true)
+        .override_global("CLASS_BY_SYSCALL", &class_by_syscall(), true)
         .override_global(aya_log::LEVEL, &log_level, true)
         .map_max_entries("AYA_LOGS", log_bytes)
         .map_max_entries("THREAD_SLOTS", slots)
         .map_max_entries("FREE_SLOTS", slots)
+        .map_max_entries("LEDGERS", ledgers.div_ceil(ledger::BLOCK as u32))
+        .map_max_entries("LEDGER_PLACES", ledgers)
+        .map_max_entries("FREE_LEDGERS", ledgers)
         .map_max_entries("BLOCK_STATS", sets)
         .map_max_entries("FREE_SETS", sets)
         .map_max_entries("OP_STATS", op_sets)
@@ -225,7 +243,10 @@ fn config(selection: &Selection, kernel: &Kernel) -> Config {
         requeue_arg: request("block_rq_requeue"),
         merge_arg: request("block_rq_merge"),
         page_head_bit: kernel.page_head_bit,
-        task_regs: kernel.tracepoints.contains_key("mm_filemap_fault").into(),
+        task_regs: kernel.functions.contains("bpf_task_pt_regs").into(),
+        iowait_mask: kernel.iowait_mask,
+        ledgers: (!selection.block_only).into(),
+        gpu_majors: devices::gpu_majors(),
         uring_complete_args: kernel.tracepoints.get("io_uring_complete").copied().unwrap_or(0),
         recover_starts: kernel.preempts_programs.into(),
         flush_sequence_flag: kernel.flush_sequence_flag,

@@ -2,13 +2,14 @@
 
 use aya::{
     Ebpf,
-    maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, Queue},
+    maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, Queue, Stack},
 };
 use iotrace_common::{
     async_io::{AsyncKey, AsyncOp},
     block::{BlockKey, BlockSlot, DeviceLayout},
     config::RunState,
     file::{FolderKey, LostClass, Session as FileSession, SessionKey},
+    ledger::LedgerBlock,
     process::Target,
     tally::Tally,
     thread::{ErrnoKey, OpKey, OpSet, ThreadSlot},
@@ -55,6 +56,10 @@ maps! {
     transfers: HashMap<MapData, AsyncKey, AsyncOp> = "ASYNC",
     /// What a full ring buffer dropped, by size class.
     lost_classes: Array<MapData, LostClass> = "LOST_CLASSES",
+    /// Ledgers of threads, some to a value.
+    ledgers: Array<MapData, LedgerBlock> = "LEDGERS",
+    /// Ledgers nobody uses.
+    free_ledgers: Stack<MapData, u32> = "FREE_LEDGERS",
     /// Failed calls.
     errnos: HashMap<MapData, ErrnoKey, u64> = "ERRNOS",
     /// Layout by device number.

@@ -11,6 +11,7 @@ pub mod file_filter;
 pub mod file_places;
 pub mod files;
 pub mod kernel_log;
+pub mod ledger;
 pub mod leftovers;
 pub mod loader;
 pub mod maps;

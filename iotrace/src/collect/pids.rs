@@ -27,13 +27,8 @@ impl Pids {
         if procfs::in_initial_pid_namespace() {
             return Self::Initial;
         }
-        let loaded = match ebpf.program_mut("pids_of_namespace") {
-            Some(Program::Iter(program)) => {
-                program.load("task", btf).map_err(|error| attach::describe(&error))
-            }
-            _ => Err("not in the kernel object".to_owned()),
-        };
-        let mut pids = Self::Nested { host: HashMap::new(), refused: loaded.err() };
+        let refused = load_walk(ebpf, PROGRAM, btf).err();
+        let mut pids = Self::Nested { host: HashMap::new(), refused };
         pids.refresh(ebpf);
         pids
     }
@@ -44,7 +39,7 @@ impl Pids {
         if refused.is_some() {
             return;
         }
-        match walk(ebpf) {
+        match walk(ebpf, PROGRAM) {
             Ok(bytes) => *host = pairs(&bytes),
             Err(error) => *refused = Some(error),
         }
@@ -75,9 +70,20 @@ impl Pids {
     }
 }
 
-/// One walk; the link lives as long as it takes.
-fn walk(ebpf: &mut Ebpf) -> Result<Vec<u8>, String> {
-    let Some(Program::Iter(program)) = ebpf.program_mut("pids_of_namespace") else { return Ok(Vec::new()) };
+/// Name of the walk in the kernel object.
+const PROGRAM: &str = "pids_of_namespace";
+
+/// Loads a program that walks over all tasks.
+pub fn load_walk(ebpf: &mut Ebpf, program: &str, btf: &Btf) -> Result<(), String> {
+    match ebpf.program_mut(program) {
+        Some(Program::Iter(program)) => program.load("task", btf).map_err(|error| attach::describe(&error)),
+        _ => Err("not in the kernel object".to_owned()),
+    }
+}
+
+/// Walks over all tasks by a program that is loaded, and returns what it wrote. The link lives as long as it takes.
+pub fn walk(ebpf: &mut Ebpf, program: &str) -> Result<Vec<u8>, String> {
+    let Some(Program::Iter(program)) = ebpf.program_mut(program) else { return Ok(Vec::new()) };
     let link =
         program.attach().and_then(|id| program.take_link(id)).map_err(|error| attach::describe(&error))?;
     let mut file = link.into_file().map_err(|error| error.to_string())?;

@@ -16,7 +16,7 @@ use iotrace_common::{
 };
 
 use super::{files::OfProcess, procfs, totals};
-use crate::model::{BlockEntry, Histogram, OpStats, Process, named};
+use crate::model::{BlockEntry, Histogram, OpStats, Process, ProcessLedger, named};
 
 /// Processes by key.
 #[derive(Default)]
@@ -113,6 +113,11 @@ impl Processes {
             apart.writes += write.calls;
             apart.write_bytes += write.bytes;
         }
+    }
+
+    /// Sets the ledger of a process.
+    pub fn set_ledger(&mut self, key: u64, ledger: ProcessLedger) {
+        self.entry(key).ledger = Some(Box::new(ledger));
     }
 
     /// Adds failed calls.

@@ -55,6 +55,13 @@ pub fn comm(pid: u32) -> Option<Vec<u8>> {
     Some(comm)
 }
 
+/// Name of a thread.
+pub fn thread_comm(pid: u32, tid: u32) -> Option<Vec<u8>> {
+    let mut comm = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
+    comm.pop();
+    Some(comm)
+}
+
 /// Arguments; empty for kernel threads.
 pub fn cmdline(pid: u32) -> Vec<Vec<u8>> {
     split_arguments(&fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default())

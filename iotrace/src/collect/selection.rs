@@ -42,6 +42,8 @@ pub struct Selection {
     pub without: Vec<AttachKind>,
     /// Bytes of the ring buffer, when not as usual.
     pub ring_bytes: Option<u32>,
+    /// Threads that can have a ledger at a time, when not as usual.
+    pub ledgers: Option<u32>,
     /// Filters as given.
     pub filters: Vec<(String, String)>,
 }

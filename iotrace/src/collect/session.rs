@@ -137,12 +137,34 @@ impl Session {
 
     /// Begins to count. Everything is attached, and what was forked meanwhile has been added.
     pub fn begin(&mut self) {
+        self.open_ledgers();
         self.set_state(|state| state.counting = 1);
         self.began = Instant::now();
         self.began_monotonic_ns = clock::monotonic_ns();
+        if let Some(ledgers) = &mut self.loaded.ledgers {
+            ledgers.begin(&mut self.loaded.maps, self.began_monotonic_ns);
+        }
         self.started_at_unix_ns = clock::unix_ns();
         self.cpu_at_start_ns = cost::own_cpu_ns();
         self.sampler = cost::Sampler::start(self.self_stats);
+    }
+
+    /// Of threads of targets that have none.
+    fn open_ledgers(&mut self) {
+        if let Some(ledgers) = &mut self.loaded.ledgers {
+            ledgers.walk(&mut self.loaded.ebpf);
+        }
+    }
+
+    /// Ends a slice of the ledgers.
+    fn read_ledgers(&mut self, now_ns: u64) {
+        let Some(ledgers) = &mut self.loaded.ledgers else { return };
+        for key in ledgers.snapshot(&mut self.loaded.maps, now_ns) {
+            // It may never touch a file, and so never be told of.
+            if let Some(process) = self.waiting.remove(&tgid_of(key)) {
+                self.processes.seen(key, process, false);
+            }
+        }
     }
 
     /// Tells the kernel side where the files are that `--fstype` and `--path` choose.
@@ -188,6 +210,7 @@ impl Session {
         }
         if added > 0 {
             self.set_state(|_| ());
+            self.open_ledgers();
         }
         added
     }
@@ -211,6 +234,10 @@ impl Session {
     /// Drains records; to be called every [`DRAIN_INTERVAL`], or sooner when it says so.
     pub fn tick(&mut self) -> Pressure {
         self.sampler.tick();
+        let now_ns = clock::monotonic_ns();
+        if self.loaded.ledgers.as_ref().is_some_and(|ledgers| ledgers.is_due(now_ns)) {
+            self.read_ledgers(now_ns);
+        }
         let pressure = if self.drain() > MANY_RECORDS { Pressure::High } else { Pressure::Low };
         if !self.selection.cgroups.is_empty() {
             let cgroups = self.selection.cgroups.clone();

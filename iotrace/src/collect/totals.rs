@@ -105,6 +105,7 @@ pub fn losses(tally: &Tally, undecoded: u64, missed_runs: u64) -> BTreeMap<&'sta
         ("block_requests", tally.lost_block_sets + tally.lost_in_flight),
         ("asynchronous_transfers", tally.lost_async),
         ("calls_without_set", tally.lost_op_sets),
+        ("threads_without_ledger", tally.lost_ledgers),
         ("errno_counts", tally.lost_errnos),
         ("unreadable_descriptors", tally.lost_reads),
         ("program_runs_skipped", missed_runs),

@@ -73,13 +73,21 @@ fn attach(args: &AttachArgs) -> anyhow::Result<()> {
         block_only: common.block_only,
         without: common.without.clone(),
         ring_bytes: common.ring_bytes,
+        ledgers: common.ledgers,
         ..Selection::default()
     }
     .filtered(&common.devices, &common.comms, &common.ops, &devices::disks())?
     .with_files(&common.fs_types, &common.paths);
     let output = Output::open(common)?;
     let (kernel, hostname) = kernel_and_host();
-    let meta = Meta { kernel, hostname, targets, filters: selection.filters.clone(), ..Meta::default() };
+    let meta = Meta {
+        kernel,
+        hostname,
+        targets,
+        filters: selection.filters.clone(),
+        roles: common.roles.clone(),
+        ..Meta::default()
+    };
 
     let find = || pids(args, &cgroups, &containers);
     if !common.quiet && !selection.files.is_empty() {

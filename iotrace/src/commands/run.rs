@@ -51,6 +51,7 @@ pub fn run(args: &RunArgs) -> Exit {
         without: common.without.clone(),
         block_only: common.block_only,
         ring_bytes: common.ring_bytes,
+        ledgers: common.ledgers,
         ..Selection::default()
     }
     .filtered(&common.devices, &common.comms, &common.ops, &devices::disks());
@@ -95,6 +96,7 @@ fn trace(
         command: args.command.iter().map(|a| a.as_bytes().to_vec()).collect(),
         targets: selection.targets.clone(),
         filters: selection.filters.clone(),
+        roles: common.roles.clone(),
         ..Meta::default()
     };
     let mut session = match Session::start(selection, &[pid], common.self_stats) {

@@ -160,21 +160,27 @@ impl Btf {
             .is_some_and(|s| s.starts_with(name) && s.get(name.len()) == Some(&0))
     }
 
+    /// Bit offset of a member, which may be a bit field, of struct `name` or of an anonymous member of it.
+    pub fn bit_of(&self, name: &str, member: &str) -> Option<u32> {
+        let id = self.find(Kind::Struct, name)?;
+        self.member(id, member.as_bytes(), true, DEPTH_LIMIT).map(|(bits, _)| bits)
+    }
+
     /// Byte offset of `path` (members joined by dots, anonymous ones left out) in struct `name`. `None` when the struct
     /// or a member does not exist, or the member is a bit field.
     pub fn offset_of(&self, name: &str, path: &str) -> Option<u32> {
         let mut id = self.find(Kind::Struct, name)?;
         let mut bits = 0;
         for member in path.split('.') {
-            let (member_bits, member_type) = self.member(id, member.as_bytes(), DEPTH_LIMIT)?;
+            let (member_bits, member_type) = self.member(id, member.as_bytes(), false, DEPTH_LIMIT)?;
             bits += member_bits;
             id = member_type;
         }
         (bits % 8 == 0).then_some(bits / 8)
     }
 
-    /// Bit offset and type of a member, looked for in anonymous members too.
-    fn member(&self, id: u32, name: &[u8], depth: u32) -> Option<(u32, u32)> {
+    /// Bit offset and type of a member, looked for in anonymous members too; bit fields only if they are wanted.
+    fn member(&self, id: u32, name: &[u8], bit_fields: bool, depth: u32) -> Option<(u32, u32)> {
         let record = self.resolve(id)?;
         if depth == 0 || !matches!(record.kind, kind::STRUCT | kind::UNION) {
             return None;
@@ -186,8 +192,10 @@ impl Btf {
             let (bits, bit_field) =
                 if record.flagged { (offset & 0xff_ffff, offset >> 24 != 0) } else { (offset, false) };
             match self.name(member_name) {
-                [] => self.member(member_type, name, depth - 1).map(|(inner, t)| (bits + inner, t)),
-                found if found == name && !bit_field => Some((bits, member_type)),
+                [] => {
+                    self.member(member_type, name, bit_fields, depth - 1).map(|(inner, t)| (bits + inner, t))
+                }
+                found if found == name && (bit_fields || !bit_field) => Some((bits, member_type)),
                 _ => None,
             }
         })

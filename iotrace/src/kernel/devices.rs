@@ -1,5 +1,6 @@
 //! Block devices as sysfs shows them: names, queues, and how many requests each can have in flight.
 
+use iotrace_common::config::GPU_MAJORS;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -26,6 +27,30 @@ pub struct Disk {
     pub hardware_queues: u32,
     /// Driver tags of one hardware queue.
     pub tags: u32,
+}
+
+/// Major numbers of the character devices of GPUs' drivers, 0 where there are fewer. nvidia-uvm's is given out at run time.
+pub fn gpu_majors() -> [u32; GPU_MAJORS] {
+    let text = fs::read_to_string("/proc/devices").unwrap_or_default();
+    let mut majors = [0; GPU_MAJORS];
+    for (place, major) in majors.iter_mut().zip(gpu_majors_in(&text)) {
+        *place = major;
+    }
+    majors
+}
+
+fn gpu_majors_in(text: &str) -> impl Iterator<Item = u32> {
+    let character = text.split("Block devices:").next().unwrap_or("");
+    let devices = character.lines().filter_map(|line| line.trim().split_once(' '));
+    let gpu = |name: &str| {
+        matches!(name, "nvidia" | "nvidia-frontend" | "nvidia-uvm" | "nvidia-caps" | "nvidiactl" | "kfd")
+    };
+    let found = devices.filter(move |(_, name)| gpu(name)).filter_map(|(major, _)| major.parse().ok());
+    // Two names share the first number.
+    let mut majors: Vec<u32> = found.collect();
+    majors.sort_unstable();
+    majors.dedup();
+    majors.into_iter()
 }
 
 /// Every disk of this machine.

@@ -64,6 +64,8 @@ pub fn offsets(btf: &Btf) -> Offsets {
             .iter()
             .find_map(|m| btf.offset_of("task_struct", m))
             .unwrap_or(ABSENT),
+        task_iowait: btf.bit_of("task_struct", "in_iowait").map_or(ABSENT, |bit| bit / 8),
+        task_stack: at("task_struct", "stack"),
         uring_opcode: at("io_kiocb", "opcode"),
         uring_flags: at("io_kiocb", "flags"),
         uring_fd: at("io_kiocb", "cqe.fd"),
@@ -100,7 +102,7 @@ pub fn missing(offsets: &Offsets, metric: Need) -> Vec<&'static str> {
             absent!(task_files files_fdt fdtable_fd fdtable_max_fds file_inode inode_mode inode_sb inode_ino
             inode_size inode_rdev sb_dev sb_magic)
         }
-        Need::Waits => absent!(task_pid task_state),
+        Need::Waits => absent!(task_pid task_tgid task_state task_flags task_iowait task_stack),
         Need::Uring => absent!(uring_opcode uring_flags uring_fd uring_file cqe_res),
         Need::Faults => absent!(fault_vma vma_file file_inode inode_ino),
         Need::FaultMapping => absent!(mapping_host inode_ino),

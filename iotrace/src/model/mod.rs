@@ -5,10 +5,12 @@
 pub mod container;
 pub mod files;
 pub mod histogram;
+pub mod ledger;
 mod process;
 pub mod trace;
 
 pub use container::{Container, Runtime};
 pub use files::*;
 pub use histogram::Histogram;
+pub use ledger::*;
 pub use trace::*;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Container, FileUse, Files, Histogram, MetaStats};
+use super::{Container, FileUse, Files, Histogram, Ledgers, MetaStats, ProcessLedger};
 
 /// All that one trace found.
 #[derive(Debug, Clone, Default)]
@@ -17,6 +17,8 @@ pub struct Trace {
     pub others: Vec<BlockEntry>,
     /// What was done with files.
     pub files: Files,
+    /// Where the time of threads went; `None`: not measured.
+    pub ledgers: Option<Box<Ledgers>>,
     /// Block devices that saw requests during the trace.
     pub devices: Vec<Device>,
     /// Block-layer event counts over all devices.
@@ -53,6 +55,8 @@ pub struct Meta {
     pub targets: Targets,
     /// Filters in force, as given, e.g. `("device", "nvme0n1")`.
     pub filters: Vec<(String, String)>,
+    /// Roles given by the user: name and pattern.
+    pub roles: Vec<(String, String)>,
     /// Path components were replaced by hashes (`redact`).
     pub redacted: bool,
 }
@@ -144,6 +148,8 @@ pub struct Process {
     pub block: Vec<BlockEntry>,
     /// Sizes of the files it used; `None`: none. Apart, for most of 10 000 processes use none.
     pub file_sizes: Option<Box<FileSizes>>,
+    /// Where the time of its threads went; `None`: not measured.
+    pub ledger: Option<Box<ProcessLedger>>,
 }
 
 /// Sizes of distinct regular files, each file once, at its last known size.

@@ -16,7 +16,7 @@ pub struct Kernel {
     pub offsets: Offsets,
     /// Tracepoints of the plans that exist, with the number of their arguments.
     pub tracepoints: HashMap<&'static str, u32>,
-    /// Functions of the plans that exist, and `bpf_get_current_task_btf` if it does.
+    /// Functions of the plans that exist, and of the helpers `bpf_get_current_task_btf` and `bpf_task_pt_regs`.
     pub functions: HashSet<String>,
     /// Ways to attach that are not tried (`--without`).
     pub without: Vec<AttachKind>,
@@ -25,6 +25,8 @@ pub struct Kernel {
     pub preempts_programs: bool,
     /// PG_head, the bit that marks the first page of a large folio.
     pub page_head_bit: u32,
+    /// `task_struct.in_iowait` within its byte, as a mask.
+    pub iowait_mask: u32,
     /// RQF_FLUSH_SEQ: a bit by number since 6.11, 1 << 4 before.
     pub flush_sequence_flag: u32,
 }
@@ -38,6 +40,7 @@ impl Kernel {
             functions: HashSet::new(),
             without: without.to_vec(),
             page_head_bit: btf.enumerator("PG_head").unwrap_or(63),
+            iowait_mask: btf.bit_of("task_struct", "in_iowait").map_or(0, |bit| 1 << (bit % 8)),
             preempts_programs: major_version() >= 7,
             flush_sequence_flag: 1 << btf.enumerator("__RQF_FLUSH_SEQ").unwrap_or(4),
         };
@@ -47,6 +50,7 @@ impl Kernel {
             }
         };
         function("bpf_get_current_task_btf");
+        function("bpf_task_pt_regs");
         for spec in metrics().iter().flat_map(|m| &m.variants).flat_map(|v| &v.programs) {
             match &spec.place {
                 Place::TpBtf(name) => {

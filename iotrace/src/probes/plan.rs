@@ -187,12 +187,18 @@ fn file_calls() -> Metric {
     }
 }
 
+/// Name of the metric that waits and ledgers are.
+pub const WAITS_METRIC: &str = "waits";
+
 fn waits() -> Metric {
     Metric {
-        name: "waits",
+        name: WAITS_METRIC,
         needs: &[Need::Waits],
         required: false,
-        variants: vec![variant("tp_btf sched_switch", vec![tp("sched_switch")])],
+        variants: vec![variant(
+            "tp_btf sched_switch/wakeup/wakeup_new",
+            vec![tp("sched_wakeup_new"), tp("sched_wakeup"), tp("sched_switch")],
+        )],
     }
 }
 

@@ -10,6 +10,8 @@ use iotrace::model::{
 
 #[path = "files.rs"]
 mod files;
+#[path = "ledgers.rs"]
+mod ledgers;
 
 const NVME: (u32, u32) = (259, 0);
 const DM: (u32, u32) = (253, 0);
@@ -256,9 +258,12 @@ pub fn loader() -> Trace {
         ..Process::default()
     });
     let others = vec![spread.requests(NVME, BlockOp::Read, "", 25, (60_000, 900_000))];
+    let meta = meta();
+    let ledgers = Some(Box::new(ledgers::of(&mut processes, meta.duration_ns)));
     let completed = processes.iter().flat_map(|p| &p.block).chain(&others).map(|e| e.stats.count).sum();
     Trace {
-        meta: meta(),
+        meta,
+        ledgers,
         probes: probes(),
         devices: vec![nvme(&processes, &others)],
         files: files::imagenet(&processes),
@@ -283,6 +288,7 @@ pub fn loader() -> Trace {
 /// The same loader, of which only block requests were traced.
 pub fn block_only() -> Trace {
     let mut trace = loader();
+    trace.ledgers = None;
     for probe in trace.probes.iter_mut().filter(|probe| probe.metric == "read/write") {
         *probe = Probe::left_out("read/write");
     }

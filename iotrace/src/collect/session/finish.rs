@@ -25,6 +25,7 @@ use crate::{
 impl Session {
     /// Detaches and adds everything up.
     pub fn finish(mut self, mut meta: Meta) -> Trace {
+        self.read_ledgers(clock::monotonic_ns());
         self.set_state(|state| state.counting = 0);
         meta.duration_ns = self.began.elapsed().as_nanos() as u64;
         meta.started_at_unix_ns = self.started_at_unix_ns;
@@ -50,6 +51,14 @@ impl Session {
         if let Some(refused) = refused {
             notes.push(format!("Cost of the kernel programs not measured: BPF_ENABLE_STATS: {refused}."));
         }
+        let ledgers =
+            self.loaded.ledgers.take().map(|tracker| {
+                notes.extend(tracker.refusal().map(|reason| {
+                    format!("Threads that were there before the trace have no ledger: {reason}.")
+                }));
+                let pids = &self.loaded.pids;
+                tracker.finish(|pid, tid| pids.from_host(pid).and_then(|pid| procfs::thread_comm(pid, tid)))
+            });
         let waiting = std::mem::take(&mut self.waiting);
         let mut trace = Trace {
             meta,
@@ -72,6 +81,10 @@ impl Session {
         let pids = &self.loaded.pids;
         let mut files = std::mem::take(&mut self.files);
         let by_process = files.by_process();
+        if let Some((ledgers, by_process)) = ledgers {
+            by_process.into_iter().for_each(|(key, ledger)| self.processes.set_ledger(key, ledger));
+            trace.ledgers = Some(Box::new(ledgers));
+        }
         trace.processes = std::mem::take(&mut self.processes).finish(by_process, |pid| pids.from_host(pid));
         let lost = leftovers::lost_classes(&self.loaded.maps);
         for (class, lost) in lost.iter().enumerate() {

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Serialize, Serializer};
 use serde_json::ser::Formatter;
 
+use ledger::LedgerInfo;
 use shape::{
     Apart, BlockInfo, ByOp, ContainerInfo, Counts, Detail, DeviceInfo, DeviceName, Dist, FileUseInfo,
     FilesInfo, Filter, MetaInfo, OpInfo, Ops, Others, OverheadInfo, ProbeInfo, ProcessInfo, ProgramInfo,
@@ -23,6 +24,7 @@ use crate::model::{
 };
 
 mod files;
+mod ledger;
 mod patterns;
 mod shape;
 
@@ -240,6 +242,7 @@ impl<'a> Report<'a> {
             patterns: patterns::of(trace),
             processes: Processes { trace, names },
             files: FilesInfo::of(&trace.files),
+            ledger: LedgerInfo::of(trace),
             devices: trace.devices.iter().map(DeviceInfo::of).collect(),
             block: counts(trace),
             lost: &trace.lost,

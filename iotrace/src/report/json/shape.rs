@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::Processes;
+use super::{Processes, ledger::LedgerInfo};
 
 #[derive(Serialize)]
 pub struct Report<'a> {
@@ -18,6 +18,7 @@ pub struct Report<'a> {
     pub processes: Processes<'a>,
     pub others: Others<'a>,
     pub files: FilesInfo<'a>,
+    pub ledger: Option<LedgerInfo<'a>>,
     pub devices: Vec<DeviceInfo<'a>>,
     pub block: Counts,
     pub lost: &'a BTreeMap<&'static str, u64>,

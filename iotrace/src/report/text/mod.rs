@@ -11,6 +11,7 @@ mod chart;
 mod coverage;
 mod files;
 mod header;
+mod ledger;
 mod operations;
 mod page;
 mod patterns;
@@ -25,6 +26,7 @@ pub fn write(trace: &Trace, style: &Style, out: &mut dyn Write) -> io::Result<()
     let mut page = Page::new(style, out);
     header::write(&mut page, trace)?;
     operations::write(&mut page, trace)?;
+    ledger::write(&mut page, trace)?;
     patterns::write(&mut page, trace)?;
     summary::write(&mut page, trace)?;
     files::write(&mut page, trace)?;

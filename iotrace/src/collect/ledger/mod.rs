@@ -1,0 +1,214 @@
+//! The wait ledgers: read ten times a second, so that the trace comes in slices, and threads that ended are taken out of the
+//! kernel's map. Of a thread that has not changed its state since, the time goes on in the account it is in.
+
+mod at;
+mod slices;
+
+use std::collections::HashMap;
+
+use aya::{Ebpf, maps::MapError};
+use iotrace_common::{
+    ledger::{BLOCK, Ledger, LedgerBlock},
+    process::tgid_of,
+};
+
+use super::{maps::Maps, pids};
+use crate::model::{Accounts, Ledgers, ProcessLedger, ThreadLedger};
+use at::accounts_at;
+use slices::Slices;
+
+/// Threads that are told of one by one when they have ended.
+const LISTED: usize = 20_000;
+/// A block that changes while it is read is read again, so often.
+const TRIES: usize = 8;
+/// Name of the walk over all threads in the kernel object.
+pub const WALK: &str = "ledgers_of_threads";
+
+/// A thread whose ledger is in the kernel's map.
+struct Known {
+    tid: u32,
+    process: u64,
+    born_ns: u64,
+    /// What it had when the trace began.
+    base: Accounts,
+    /// What it had when last read.
+    at: Accounts,
+    /// It has ended and was given back.
+    taken: bool,
+}
+
+/// What was read of the ledgers so far.
+#[derive(Default)]
+pub struct Tracker {
+    /// By place in the kernel's map.
+    known: Vec<Option<Known>>,
+    /// By process key.
+    processes: HashMap<u64, ProcessLedger>,
+    ended: Vec<ThreadLedger>,
+    unlisted: u64,
+    slices: Slices,
+    began_ns: u64,
+    last_ns: u64,
+    refused: Option<String>,
+}
+
+impl Tracker {
+    /// `refused`: why the kernel does not allow the walk over all threads.
+    pub fn new(refused: Option<String>) -> Self {
+        Self { refused, ..Self::default() }
+    }
+
+    /// Opens a ledger for every thread of a target that has none.
+    pub fn walk(&mut self, ebpf: &mut Ebpf) {
+        if self.refused.is_none() {
+            self.refused = pids::walk(ebpf, WALK).err();
+        }
+    }
+
+    /// Why threads that were there before the trace have no ledger.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refused.as_deref()
+    }
+
+    /// The trace begins: time before it does not count.
+    pub fn begin(&mut self, maps: &mut Maps, now_ns: u64) {
+        self.began_ns = now_ns;
+        self.last_ns = now_ns;
+        self.read(maps, now_ns, true);
+    }
+
+    /// Whether a slice is over.
+    pub fn is_due(&self, now_ns: u64) -> bool {
+        // A little early is better than a whole tick late.
+        now_ns.saturating_sub(self.last_ns) + slices::SLICE_NS / 8 >= slices::SLICE_NS
+    }
+
+    /// Ends a slice. Returns processes met for the first time.
+    pub fn snapshot(&mut self, maps: &mut Maps, now_ns: u64) -> Vec<u64> {
+        let met = self.read(maps, now_ns, false);
+        self.slices.end(self.last_ns - self.began_ns, now_ns - self.began_ns);
+        self.last_ns = now_ns;
+        met
+    }
+
+    fn read(&mut self, maps: &mut Maps, now_ns: u64, first: bool) -> Vec<u64> {
+        let used = maps.run_state.get(&0, 0).map_or(0, |state| state.ledgers_used) as usize;
+        let (mut met, mut free) = (Vec::new(), Vec::new());
+        for block in 0..used.div_ceil(BLOCK) {
+            let Ok(read) = read_block(maps, block as u32) else { continue };
+            for (index, ledger) in read.ledgers.iter().enumerate().filter(|(_, ledger)| ledger.tid != 0) {
+                let place = block * BLOCK + index;
+                if self.known.len() <= place {
+                    self.known.resize_with(place + 1, || None);
+                }
+                if self.account(place, ledger, now_ns, first, &mut met) {
+                    free.push(place as u32);
+                }
+            }
+        }
+        // The last given back is the first given out: the lowest, so that those in use lie together.
+        for place in free.into_iter().rev() {
+            let _ = maps.free_ledgers.push(place, 0);
+        }
+        met
+    }
+
+    /// Adds what came since the last time. True: the thread has ended, and its place can be given back.
+    fn account(
+        &mut self,
+        place: usize,
+        ledger: &Ledger,
+        now_ns: u64,
+        first: bool,
+        met: &mut Vec<u64>,
+    ) -> bool {
+        let same = |known: &Known| known.born_ns == ledger.born_ns && known.process == ledger.process;
+        let (process, now) = (ledger.process, accounts_at(ledger, now_ns));
+        if !self.known[place].as_ref().is_some_and(same) {
+            let base = if first { now } else { Accounts::default() };
+            self.known[place] = Some(Known {
+                tid: ledger.tid,
+                process,
+                born_ns: ledger.born_ns,
+                base,
+                at: base,
+                taken: false,
+            });
+            let of = self.processes.entry(process).or_insert_with(|| {
+                met.push(process);
+                ProcessLedger::default()
+            });
+            of.threads += 1;
+        }
+        let Some(known) = &mut self.known[place] else { return false };
+        if known.taken {
+            return false;
+        }
+        known.tid = ledger.tid; // a thread that executes a program takes over its process's id
+        let change = now.since(&known.at);
+        known.at = now;
+        if let Some(of) = self.processes.get_mut(&process) {
+            of.accounts.add(&change);
+        }
+        self.slices.add(tgid_of(process), &change);
+        if ledger.ended_ns == 0 {
+            return false;
+        }
+        known.taken = true;
+        let accounts = now.since(&known.base);
+        if self.ended.len() < LISTED {
+            self.ended.push(ThreadLedger {
+                pid: tgid_of(process),
+                tid: ledger.tid,
+                comm: ledger.comm.split(|&b| b == 0).next().unwrap_or(&[]).to_vec(),
+                from_ns: ledger.born_ns.saturating_sub(self.began_ns),
+                to_ns: ledger.ended_ns.saturating_sub(self.began_ns),
+                exited: true,
+                accounts,
+            });
+        } else {
+            self.unlisted += 1;
+        }
+        true
+    }
+
+    /// The ledgers, and those of processes by key. `name` finds the name of a thread that lives, by the ids of its process
+    /// and its own in the initial namespace.
+    pub fn finish(
+        mut self,
+        name: impl Fn(u32, u32) -> Option<Vec<u8>>,
+    ) -> (Ledgers, HashMap<u64, ProcessLedger>) {
+        let mut threads = std::mem::take(&mut self.ended);
+        for known in self.known.iter().flatten().filter(|known| !known.taken) {
+            if threads.len() >= 2 * LISTED {
+                self.unlisted += 1;
+                continue;
+            }
+            let pid = tgid_of(known.process);
+            threads.push(ThreadLedger {
+                pid,
+                tid: known.tid,
+                comm: name(pid, known.tid).unwrap_or_default(),
+                from_ns: known.born_ns.saturating_sub(self.began_ns),
+                to_ns: self.last_ns - self.began_ns,
+                exited: false,
+                accounts: known.at.since(&known.base),
+            });
+        }
+        threads.sort_by_key(|thread| (thread.pid, thread.tid, thread.from_ns));
+        let ledgers = Ledgers { threads, unlisted_threads: self.unlisted, slices: self.slices.finish() };
+        (ledgers, self.processes)
+    }
+}
+
+/// A block in which nothing changed while it was read.
+fn read_block(maps: &Maps, block: u32) -> Result<LedgerBlock, MapError> {
+    let mut read = maps.ledgers.get(&block, 0)?;
+    for _ in 0..TRIES {
+        if read.ledgers.iter().all(|ledger| ledger.version_seen == ledger.version) {
+            break;
+        }
+        read = maps.ledgers.get(&block, 0)?;
+    }
+    Ok(read)
+}
