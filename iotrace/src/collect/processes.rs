@@ -197,6 +197,15 @@ impl Processes {
         processes.retain(|p| !p.kernel_thread || !p.block.is_empty());
         for process in processes.iter_mut().filter(|p| !p.exited) {
             let Some(pid) = own_pid(process.pid) else { continue };
+            if process.ns_pid == 0 {
+                // The kernel side never told of it: it touched no file.
+                let Some(status) = procfs::status(pid) else {
+                    process.exited = true;
+                    continue;
+                };
+                process.ns_pid = status.ns_pids.last().copied().unwrap_or(pid);
+                process.ppid = status.ppid;
+            }
             // prctl(PR_SET_NAME) changes a name without a hook of ours.
             if let Some(comm) = procfs::comm(pid) {
                 process.comm = comm;

@@ -142,7 +142,8 @@ impl Session {
         self.began = Instant::now();
         self.began_monotonic_ns = clock::monotonic_ns();
         if let Some(ledgers) = &mut self.loaded.ledgers {
-            ledgers.begin(&mut self.loaded.maps, self.began_monotonic_ns);
+            let met = ledgers.begin(&mut self.loaded.maps, self.began_monotonic_ns);
+            self.meet(met);
         }
         self.started_at_unix_ns = clock::unix_ns();
         self.cpu_at_start_ns = cost::own_cpu_ns();
@@ -159,8 +160,13 @@ impl Session {
     /// Ends a slice of the ledgers.
     fn read_ledgers(&mut self, now_ns: u64) {
         let Some(ledgers) = &mut self.loaded.ledgers else { return };
-        for key in ledgers.snapshot(&mut self.loaded.maps, now_ns) {
-            // It may never touch a file, and so never be told of.
+        let met = ledgers.snapshot(&mut self.loaded.maps, now_ns);
+        self.meet(met);
+    }
+
+    /// Processes that have threads. They may never touch a file, and so never be told of.
+    fn meet(&mut self, processes: Vec<u64>) {
+        for key in processes {
             if let Some(process) = self.waiting.remove(&tgid_of(key)) {
                 self.processes.seen(key, process, false);
             }

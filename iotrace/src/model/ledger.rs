@@ -84,8 +84,7 @@ pub struct Slice {
     pub start_ns: u64,
     /// Since the trace began.
     pub end_ns: u64,
-    /// Pid, account and time, by process that had threads in it; those all of whose threads slept through may be left out
-    /// where there are many.
+    /// Pid, account and time, by process that had threads in it; of many, threads that slept through are left out.
     pub entries: Vec<(u32, u8, u64)>,
 }
 

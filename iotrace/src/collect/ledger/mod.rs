@@ -3,12 +3,13 @@
 
 mod at;
 mod slices;
+mod unlisted;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use aya::{Ebpf, maps::MapError};
 use iotrace_common::{
-    ledger::{BLOCK, Ledger, LedgerBlock},
+    ledger::{BLOCK, Ledger, LedgerBlock, READY},
     process::tgid_of,
 };
 
@@ -16,25 +17,48 @@ use super::{maps::Maps, pids};
 use crate::model::{Accounts, Ledgers, ProcessLedger, ThreadLedger};
 use at::accounts_at;
 use slices::Slices;
+use unlisted::Unlisted;
 
-/// Threads that are told of one by one when they have ended.
-const LISTED: usize = 20_000;
+/// Threads that are told of one by one when they have ended; of more, their processes' sums tell.
+const LISTED: usize = 2048;
+/// Threads that are told of one by one at the end.
+const LISTED_AT_END: usize = 20_000;
 /// A block that changes while it is read is read again, so often.
 const TRIES: usize = 8;
 /// Name of the walk over all threads in the kernel object.
 pub const WALK: &str = "ledgers_of_threads";
 
-/// A thread whose ledger is in the kernel's map.
+/// A thread whose ledger is in the kernel's map. Most threads of a large system sleep through a trace: of those nothing is
+/// kept but what they sleep for.
 struct Known {
     tid: u32,
+    /// Account it was in when first read, its only one so far.
+    state: u32,
     process: u64,
     born_ns: u64,
-    /// What it had when the trace began.
-    base: Accounts,
-    /// What it had when last read.
-    at: Accounts,
+    /// Once it has been in more than one.
+    moved: Option<Box<Moved>>,
     /// It has ended and was given back.
     taken: bool,
+}
+
+/// What a thread had.
+struct Moved {
+    /// When the trace began.
+    base: Accounts,
+    /// When last read.
+    at: Accounts,
+}
+
+impl Known {
+    /// What it had at a time when it had not moved yet.
+    fn unmoved(&self, at_ns: u64) -> Accounts {
+        let mut accounts = Accounts::default();
+        if let Some(account) = accounts.0.get_mut(self.state as usize) {
+            *account = at_ns.saturating_sub(self.born_ns);
+        }
+        accounts
+    }
 }
 
 /// What was read of the ledgers so far.
@@ -42,10 +66,10 @@ struct Known {
 pub struct Tracker {
     /// By place in the kernel's map.
     known: Vec<Option<Known>>,
-    /// By process key.
-    processes: HashMap<u64, ProcessLedger>,
-    ended: Vec<ThreadLedger>,
-    unlisted: u64,
+    /// Processes met.
+    met: HashSet<u64>,
+    ended: Vec<(u64, ThreadLedger)>,
+    unlisted: Unlisted,
     slices: Slices,
     began_ns: u64,
     last_ns: u64,
@@ -70,11 +94,11 @@ impl Tracker {
         self.refused.as_deref()
     }
 
-    /// The trace begins: time before it does not count.
-    pub fn begin(&mut self, maps: &mut Maps, now_ns: u64) {
+    /// The trace begins: time before it does not count. Returns the processes that have threads.
+    pub fn begin(&mut self, maps: &mut Maps, now_ns: u64) -> Vec<u64> {
         self.began_ns = now_ns;
         self.last_ns = now_ns;
-        self.read(maps, now_ns, true);
+        self.read(maps, now_ns)
     }
 
     /// Whether a slice is over.
@@ -85,13 +109,13 @@ impl Tracker {
 
     /// Ends a slice. Returns processes met for the first time.
     pub fn snapshot(&mut self, maps: &mut Maps, now_ns: u64) -> Vec<u64> {
-        let met = self.read(maps, now_ns, false);
+        let met = self.read(maps, now_ns);
         self.slices.end(self.last_ns - self.began_ns, now_ns - self.began_ns);
         self.last_ns = now_ns;
         met
     }
 
-    fn read(&mut self, maps: &mut Maps, now_ns: u64, first: bool) -> Vec<u64> {
+    fn read(&mut self, maps: &mut Maps, now_ns: u64) -> Vec<u64> {
         let used = maps.run_state.get(&0, 0).map_or(0, |state| state.ledgers_used) as usize;
         let (mut met, mut free) = (Vec::new(), Vec::new());
         for block in 0..used.div_ceil(BLOCK) {
@@ -101,8 +125,11 @@ impl Tracker {
                 if self.known.len() <= place {
                     self.known.resize_with(place + 1, || None);
                 }
-                if self.account(place, ledger, now_ns, first, &mut met) {
+                if self.account(place, ledger, now_ns) {
                     free.push(place as u32);
+                }
+                if self.met.insert(ledger.process) {
+                    met.push(ledger.process);
                 }
             }
         }
@@ -114,61 +141,60 @@ impl Tracker {
     }
 
     /// Adds what came since the last time. True: the thread has ended, and its place can be given back.
-    fn account(
-        &mut self,
-        place: usize,
-        ledger: &Ledger,
-        now_ns: u64,
-        first: bool,
-        met: &mut Vec<u64>,
-    ) -> bool {
+    fn account(&mut self, place: usize, ledger: &Ledger, now_ns: u64) -> bool {
         let same = |known: &Known| known.born_ns == ledger.born_ns && known.process == ledger.process;
-        let (process, now) = (ledger.process, accounts_at(ledger, now_ns));
+        let now = accounts_at(ledger, now_ns);
         if !self.known[place].as_ref().is_some_and(same) {
-            let base = if first { now } else { Accounts::default() };
-            self.known[place] = Some(Known {
+            let mut known = Known {
                 tid: ledger.tid,
-                process,
+                state: ledger.state,
+                process: ledger.process,
                 born_ns: ledger.born_ns,
-                base,
-                at: base,
+                moved: None,
                 taken: false,
-            });
-            let of = self.processes.entry(process).or_insert_with(|| {
-                met.push(process);
-                ProcessLedger::default()
-            });
-            of.threads += 1;
+            };
+            // What it had before the trace began; of one born later, nothing.
+            if has_moved(ledger) {
+                let base = if self.last_ns == now_ns { now } else { Accounts::default() };
+                known.moved = Some(Box::new(Moved { base, at: base }));
+            }
+            self.known[place] = Some(known);
         }
         let Some(known) = &mut self.known[place] else { return false };
         if known.taken {
             return false;
         }
         known.tid = ledger.tid; // a thread that executes a program takes over its process's id
-        let change = now.since(&known.at);
-        known.at = now;
-        if let Some(of) = self.processes.get_mut(&process) {
-            of.accounts.add(&change);
+        let last = match &known.moved {
+            Some(moved) => moved.at,
+            None => known.unmoved(self.last_ns),
+        };
+        let change = now.since(&last);
+        if has_moved(ledger) {
+            let base = known.unmoved(self.began_ns);
+            known.moved.get_or_insert_with(|| Box::new(Moved { base, at: base })).at = now;
         }
-        self.slices.add(tgid_of(process), &change);
+        self.slices.add(tgid_of(known.process), &change, self.met.len());
         if ledger.ended_ns == 0 {
             return false;
         }
         known.taken = true;
-        let accounts = now.since(&known.base);
-        if self.ended.len() < LISTED {
-            self.ended.push(ThreadLedger {
-                pid: tgid_of(process),
-                tid: ledger.tid,
-                comm: ledger.comm.split(|&b| b == 0).next().unwrap_or(&[]).to_vec(),
-                from_ns: ledger.born_ns.saturating_sub(self.began_ns),
-                to_ns: ledger.ended_ns.saturating_sub(self.began_ns),
-                exited: true,
-                accounts,
-            });
-        } else {
-            self.unlisted += 1;
+        let base = known.moved.take().map_or_else(Accounts::default, |moved| moved.base);
+        let accounts = now.since(&base);
+        if self.ended.len() >= LISTED {
+            self.unlisted.add(known.process, &accounts);
+            return true;
         }
+        let thread = ThreadLedger {
+            pid: tgid_of(known.process),
+            tid: ledger.tid,
+            comm: ledger.comm.split(|&b| b == 0).next().unwrap_or(&[]).to_vec(),
+            from_ns: ledger.born_ns.saturating_sub(self.began_ns),
+            to_ns: ledger.ended_ns.saturating_sub(self.began_ns),
+            exited: true,
+            accounts,
+        };
+        self.ended.push((known.process, thread));
         true
     }
 
@@ -178,10 +204,26 @@ impl Tracker {
         mut self,
         name: impl Fn(u32, u32) -> Option<Vec<u8>>,
     ) -> (Ledgers, HashMap<u64, ProcessLedger>) {
-        let mut threads = std::mem::take(&mut self.ended);
+        let mut processes = std::mem::take(&mut self.unlisted).finish();
+        let mut unlisted_threads = processes.values().map(|of| of.threads).sum();
+        let mut add = |process: u64, accounts: &Accounts| {
+            let of = processes.entry(process).or_default();
+            of.threads += 1;
+            of.accounts.add(accounts);
+        };
+        let mut threads = Vec::new();
+        for (process, thread) in std::mem::take(&mut self.ended) {
+            add(process, &thread.accounts);
+            threads.push(thread);
+        }
         for known in self.known.iter().flatten().filter(|known| !known.taken) {
-            if threads.len() >= 2 * LISTED {
-                self.unlisted += 1;
+            let accounts = match &known.moved {
+                Some(moved) => moved.at.since(&moved.base),
+                None => known.unmoved(self.last_ns).since(&known.unmoved(self.began_ns)),
+            };
+            add(known.process, &accounts);
+            if threads.len() >= LISTED_AT_END {
+                unlisted_threads += 1;
                 continue;
             }
             let pid = tgid_of(known.process);
@@ -192,13 +234,18 @@ impl Tracker {
                 from_ns: known.born_ns.saturating_sub(self.began_ns),
                 to_ns: self.last_ns - self.began_ns,
                 exited: false,
-                accounts: known.at.since(&known.base),
+                accounts,
             });
         }
         threads.sort_by_key(|thread| (thread.pid, thread.tid, thread.from_ns));
-        let ledgers = Ledgers { threads, unlisted_threads: self.unlisted, slices: self.slices.finish() };
-        (ledgers, self.processes)
+        (Ledgers { threads, unlisted_threads, slices: self.slices.finish() }, processes)
     }
+}
+
+/// May the thread have been in more than one account? One that was found ready is in another as soon as that is resolved, and
+/// the versions of a place go on with its next thread.
+fn has_moved(ledger: &Ledger) -> bool {
+    ledger.version > 1 || ledger.state == READY
 }
 
 /// A block in which nothing changed while it was read.

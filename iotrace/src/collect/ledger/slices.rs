@@ -1,23 +1,21 @@
 //! The trace in slices. When they become too many for the memory set aside, neighbours are joined: a long trace has longer
 //! slices.
 
-use std::collections::{BTreeMap, HashMap};
-
 use crate::model::{Accounts, Slice};
 
 /// Length of a slice, at first.
 pub const SLICE_NS: u64 = 100_000_000;
 /// Entries kept, 16 bytes each.
 const ENTRIES: usize = 1 << 17;
-/// Of more processes than this, those that only slept through a slice are left out of it.
+/// Of more processes than this, threads that only slept through a slice are left out of it.
 const PROCESSES: usize = 256;
 
 /// Slices so far.
 pub struct Slices {
     list: Vec<Slice>,
     entries: usize,
-    /// By pid: of the slice that goes on.
-    open: HashMap<u32, Accounts>,
+    /// Of the slice that goes on, in no order.
+    open: Vec<(u32, u8, u64)>,
     /// Ends of snapshots that make one slice.
     joined: u32,
     in_last: u32,
@@ -25,29 +23,23 @@ pub struct Slices {
 
 impl Default for Slices {
     fn default() -> Self {
-        Self { list: Vec::new(), entries: 0, open: HashMap::new(), joined: 1, in_last: 0 }
+        Self { list: Vec::new(), entries: 0, open: Vec::new(), joined: 1, in_last: 0 }
     }
 }
 
 impl Slices {
-    /// Adds time of a thread of a process to the slice that goes on.
-    pub fn add(&mut self, pid: u32, change: &Accounts) {
-        self.open.entry(pid).or_default().add(change);
+    /// Adds time of a thread of one of so many processes to the slice that goes on.
+    pub fn add(&mut self, pid: u32, change: &Accounts, processes: usize) {
+        if processes > PROCESSES && change.asleep() == change.sum() {
+            return;
+        }
+        let times = change.0.iter().enumerate().filter(|(_, ns)| **ns > 0);
+        self.open.extend(times.map(|(account, ns)| (pid, account as u8, *ns)));
     }
 
     /// The slice that goes on is over. Times are since the trace began.
     pub fn end(&mut self, start_ns: u64, end_ns: u64) {
-        let many = self.open.len() > PROCESSES;
-        let mut entries = Vec::new();
-        for (pid, accounts) in self.open.drain() {
-            if many && accounts.asleep() == accounts.sum() {
-                continue;
-            }
-            let times = accounts.0.iter().enumerate().filter(|(_, ns)| **ns > 0);
-            entries.extend(times.map(|(account, ns)| (pid, account as u8, *ns)));
-        }
-        entries.sort_unstable();
-        entries.shrink_to_fit();
+        let entries = added_up(std::mem::take(&mut self.open));
         self.entries += entries.len();
         let slice = Slice { start_ns, end_ns, entries };
         match self.list.last_mut().filter(|_| self.in_last < self.joined) {
@@ -90,11 +82,23 @@ impl Slices {
 /// Adds a slice to the one before it.
 fn join(to: &mut Slice, from: Slice) {
     to.end_ns = from.end_ns;
-    let mut sums: BTreeMap<(u32, u8), u64> = BTreeMap::new();
-    for (pid, account, ns) in to.entries.drain(..).chain(from.entries) {
-        *sums.entry((pid, account)).or_default() += ns;
-    }
-    to.entries = sums.into_iter().map(|((pid, account), ns)| (pid, account, ns)).collect();
+    let mut entries = std::mem::take(&mut to.entries);
+    entries.extend(from.entries);
+    to.entries = added_up(entries);
+}
+
+/// One entry for each process and account, in order.
+fn added_up(mut entries: Vec<(u32, u8, u64)>) -> Vec<(u32, u8, u64)> {
+    entries.sort_unstable();
+    entries.dedup_by(|later, first| {
+        let same = (later.0, later.1) == (first.0, first.1);
+        if same {
+            first.2 += later.2;
+        }
+        same
+    });
+    entries.shrink_to_fit();
+    entries
 }
 
 #[cfg(test)]
@@ -113,7 +117,7 @@ mod tests {
         let (processes, rounds) = (200u32, 3000u64);
         for round in 0..rounds {
             for pid in 1..=processes {
-                slices.add(pid, &one((round % 2) as usize, 100));
+                slices.add(pid, &one((round % 2) as usize, 100), 200);
             }
             slices.end(round * 100, (round + 1) * 100);
         }
@@ -132,10 +136,10 @@ mod tests {
     fn sleepers_are_left_out_of_a_crowd_only() {
         let mut slices = Slices::default();
         for pid in 1..=300 {
-            slices.add(pid, &one(if pid == 7 { 0 } else { 11 }, 100));
+            slices.add(pid, &one(if pid == 7 { 0 } else { 11 }, 100), 300);
         }
         slices.end(0, 100);
-        slices.add(1, &one(11, 100));
+        slices.add(1, &one(11, 100), 256);
         slices.end(100, 200);
         let list = slices.finish();
         assert_eq!(list[0].entries, [(7, 0, 100)]);

@@ -18,7 +18,7 @@ use crate::{
     cli::SelfStats,
     collect::{clock, containers, cost, leftovers, processes::add_block, procfs, totals},
     kernel::devices,
-    model::{Meta, Overhead, ProgramCost, Trace},
+    model::{Meta, Overhead, Process, ProgramCost, ThreadLedger, Trace},
     probes::attach,
 };
 
@@ -86,6 +86,9 @@ impl Session {
             trace.ledgers = Some(Box::new(ledgers));
         }
         trace.processes = std::mem::take(&mut self.processes).finish(by_process, |pid| pids.from_host(pid));
+        if let Some(ledgers) = trace.ledgers.as_deref() {
+            name_the_gone(&mut trace.processes, &ledgers.threads);
+        }
         let lost = leftovers::lost_classes(&self.loaded.maps);
         for (class, lost) in lost.iter().enumerate() {
             files.lost(class, lost.opens, &lost.totals);
@@ -231,6 +234,16 @@ impl Session {
             }
         }
         in_flight
+    }
+}
+
+/// Processes that touched no file and are gone are known by their threads alone.
+fn name_the_gone(processes: &mut [Process], threads: &[ThreadLedger]) {
+    for process in processes.iter_mut().filter(|p| p.comm.is_empty()) {
+        let found = threads.binary_search_by_key(&(process.pid, process.pid), |t| (t.pid, t.tid));
+        if let Ok(at) = found {
+            process.comm.clone_from(&threads[at].comm);
+        }
     }
 }
 
