@@ -95,9 +95,12 @@ fn signals_that_come_together_end_the_trace_once_with_its_report() {
     let mut hold = live.hold(&[]);
     let trace = live.attach(["-p", &hold.pid_arg()]);
     let truth = hold.go();
+    // Stopped meanwhile, so that none is taken before the last is sent, however slow the machine.
+    kill(trace.pid(), libc::SIGSTOP);
     for signal in signals {
         kill(trace.pid(), signal);
     }
+    kill(trace.pid(), libc::SIGCONT);
     let outcome = trace.wait();
     assert_eq!(outcome.code(), Some(0), "{}", outcome.describe());
     assert_matches(&outcome.report(), &truth);

@@ -19,7 +19,8 @@ fn totals_stay_exact_when_records_are_lost() {
     assert_conserved(&report);
     let (lost, planted) = (report.num("/files/records_lost"), &truth["processes"][0]);
     let files = num(&truth, "/files");
-    assert!(lost > files / 2, "{lost} records of {files} files lost");
+    // How many depends on how soon iotrace gets a CPU.
+    assert!(lost > 0, "no record of {files} files lost by a buffer of 30");
     assert!(report.num("/lost/process_and_file_records") >= lost, "{}", report.0["lost"]);
     // By the worker, and one write each by the process that made the files.
     let classes = report.list("/files/size_classes");

@@ -8,9 +8,10 @@ use std::{
 
 use aya::programs::Program;
 use iotrace_common::{
-    op::Form,
+    op::{DATA_FORMS, Form},
     process::{OTHERS, tgid_of},
     tally::Tally,
+    thread::{Kind, ThreadSlot},
 };
 
 use super::Session;
@@ -201,8 +202,7 @@ impl Session {
             if let Ok(thread) = self.loaded.maps.thread_slots.get(&slot, 0)
                 && thread.tid != 0
             {
-                // A fault without an end is not a call in progress, nor is waiting for events one on a file.
-                if thread.form != 0 && thread.form < Form::Fault as u32 {
+                if is_in_call(&thread) {
                     in_progress.push(thread.enter_ns);
                 }
                 self.processes.add_thread(&thread);
@@ -247,6 +247,17 @@ fn name_the_gone(processes: &mut [Process], threads: &[ThreadLedger]) {
     }
 }
 
+/// Is this thread in a call that would have counted? A fault without an end is none, waiting for events is none on a file, nor
+/// is a read or write of what is not storage: every shell sits in one, of its terminal.
+fn is_in_call(thread: &ThreadSlot) -> bool {
+    let on_storage = |kind: &u32| [Kind::Regular, Kind::BlockDevice].iter().any(|&of| of as u32 == *kind);
+    match thread.form {
+        0 => false,
+        form if form < DATA_FORMS as u32 => thread.kinds.iter().any(on_storage),
+        form => form < Form::Fault as u32,
+    }
+}
+
 fn is_loaded(program: &Program) -> bool {
     program.fd().is_ok()
 }
@@ -261,4 +272,30 @@ fn add_devices(trace: &mut Trace) {
         device.totals.entry(entry.op).or_default().merge(&entry.stats);
     }
     trace.devices = found.into_values().collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_of_a_terminal_is_no_call_on_a_file() {
+        // SAFETY: plain data, for which zeroes are a valid value.
+        let mut thread: Box<ThreadSlot> = Box::new(unsafe { std::mem::zeroed() });
+        assert!(!is_in_call(&thread));
+        thread.form = Form::Read as u32;
+        for (kinds, expected) in [
+            ([Kind::Char, Kind::Absent], false),
+            ([Kind::Pipe, Kind::Absent], false),
+            ([Kind::Regular, Kind::Absent], true),
+            ([Kind::Pipe, Kind::BlockDevice], true),
+        ] {
+            thread.kinds = kinds.map(|kind| kind as u32);
+            assert_eq!(is_in_call(&thread), expected, "{:?}", thread.kinds);
+        }
+        for (form, expected) in [(Form::Open, true), (Form::Fault, false), (Form::IoGetevents, false)] {
+            thread.form = form as u32;
+            assert_eq!(is_in_call(&thread), expected);
+        }
+    }
 }

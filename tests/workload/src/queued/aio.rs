@@ -5,7 +5,7 @@ use std::io;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use super::{Lacking, Queue, Target};
+use super::{Lacking, Queue, Transfer};
 
 /// `struct iocb` of linux/aio_abi.h, little-endian.
 #[repr(C)]
@@ -43,50 +43,50 @@ const _: () = assert!(size_of::<Event>() == 32);
 const READ: u16 = 0;
 const WRITE: u16 = 1;
 
-/// An AIO context over one target.
-pub struct Context<'a> {
+/// An AIO context. Each slot has a control block of its own, by whose address an event tells which transfer it ends.
+pub struct Context {
     id: u64,
-    target: &'a Target,
-    prepared: Vec<Iocb>,
+    blocks: Vec<Iocb>,
+    prepared: Vec<usize>,
     events: Vec<Event>,
     submits: u64,
     waits: u64,
 }
 
-impl<'a> Context<'a> {
-    /// A context for as many transfers as the target has buffers.
-    pub fn new(target: &'a Target) -> Result<Self, Lacking> {
+impl Context {
+    /// A context for `depth` transfers in flight.
+    pub fn new(depth: usize) -> Result<Self, Lacking> {
         let mut id = 0u64;
-        let depth = target.buffers.len();
         // SAFETY: the kernel writes the id into a live variable.
         if unsafe { libc::syscall(libc::SYS_io_setup, depth, &raw mut id) } < 0 {
             return Err(Lacking("io_setup", io::Error::last_os_error()));
         }
-        let events = vec![Event::default(); depth];
-        Ok(Self { id, target, prepared: Vec::with_capacity(depth), events, submits: 0, waits: 0 })
+        let (blocks, events) = (vec![Iocb::default(); depth], vec![Event::default(); depth]);
+        Ok(Self { id, blocks, prepared: Vec::with_capacity(depth), events, submits: 0, waits: 0 })
     }
 }
 
-impl Queue for Context<'_> {
-    fn push(&mut self, slot: usize, offset: u64) -> Result<()> {
-        self.prepared.push(Iocb {
+impl Queue for Context {
+    unsafe fn push(&mut self, slot: usize, transfer: Transfer) -> Result<()> {
+        self.blocks[slot] = Iocb {
             data: slot as u64,
-            opcode: if self.target.write { WRITE } else { READ },
-            fd: self.target.fd as u32,
-            buffer: self.target.address(slot) as u64,
-            bytes: self.target.size as u64,
-            offset: offset as i64,
+            opcode: if transfer.write { WRITE } else { READ },
+            fd: transfer.fd as u32,
+            buffer: transfer.address as u64,
+            bytes: transfer.bytes as u64,
+            offset: transfer.offset as i64,
             ..Iocb::default()
-        });
+        };
+        self.prepared.push(slot);
         Ok(())
     }
 
     fn submit_and_reap(&mut self, done: &mut dyn FnMut(usize, isize)) -> Result<()> {
         let mut left = self.prepared.as_slice();
         while !left.is_empty() {
-            let list: Vec<*const Iocb> = left.iter().map(std::ptr::from_ref).collect();
-            // SAFETY: live control blocks, which the kernel copies; the buffers live as long as the target, which
-            // outlives the context, and no other transfer uses them until theirs is reaped.
+            let list: Vec<*const Iocb> =
+                left.iter().map(|&slot| std::ptr::from_ref(&self.blocks[slot])).collect();
+            // SAFETY: live control blocks, which the kernel copies; who pushed them vouches for the buffers.
             let ret = unsafe { libc::syscall(libc::SYS_io_submit, self.id, list.len(), list.as_ptr()) };
             self.submits += 1;
             ensure!(ret > 0, "io_submit: {}", io::Error::last_os_error());
@@ -111,7 +111,7 @@ impl Queue for Context<'_> {
     }
 }
 
-impl Drop for Context<'_> {
+impl Drop for Context {
     fn drop(&mut self) {
         // SAFETY: set up by `new`; waits for what is in flight, so that no buffer is written to afterwards.
         unsafe { libc::syscall(libc::SYS_io_destroy, self.id) };

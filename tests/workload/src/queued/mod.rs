@@ -2,6 +2,7 @@
 //! subcommand. Each transfer's latency is taken here, from just before its submission to its being reaped.
 
 mod aio;
+mod failing;
 mod uring;
 
 use std::ffi::CStr;
@@ -47,6 +48,9 @@ pub struct Args {
     /// Write instead of read.
     #[arg(long)]
     write: bool,
+    /// So many reads of each kind that fails, and as many that do not, one at a time, instead of --reads.
+    #[arg(long, conflicts_with_all = ["write", "file"])]
+    failing: Option<u64>,
     #[command(flatten)]
     start: Start,
 }
@@ -60,14 +64,27 @@ pub enum Interface {
     Aio,
 }
 
-/// One of the interfaces, set up. A slot is a buffer, and the number of the transfer that uses it.
+/// One of the interfaces, set up. A slot is the number of a transfer in flight.
 trait Queue {
-    /// Prepares a transfer at `offset` with the buffer of `slot`.
-    fn push(&mut self, slot: usize, offset: u64) -> Result<()>;
+    /// Prepares a transfer in `slot`, which is free until then, and again once the transfer is reaped.
+    ///
+    /// # Safety
+    /// Until then the buffer lives and nothing else uses it, unless the kernel refuses its address.
+    unsafe fn push(&mut self, slot: usize, transfer: Transfer) -> Result<()>;
     /// Submits what was prepared, waits for at least one transfer, and hands each one's slot and result to `done`.
     fn submit_and_reap(&mut self, done: &mut dyn FnMut(usize, isize)) -> Result<()>;
     /// System calls made so far, by name.
     fn calls(&self) -> serde_json::Value;
+}
+
+/// What to move.
+#[derive(Clone, Copy)]
+struct Transfer {
+    fd: RawFd,
+    write: bool,
+    address: *mut u8,
+    bytes: usize,
+    offset: u64,
 }
 
 /// The file, and a buffer for each slot. The buffers outlive every transfer: the queue is dropped before them.
@@ -99,7 +116,10 @@ pub fn run(interface: Interface, args: &Args) -> Result<()> {
     let (end, at) = (End::of(&path)?, c_path(&path)?);
     ensure!(end.bytes >= args.size as u64, "{} holds no {} bytes", path.display(), args.size);
     let mut stage = Stage::new(interface.name(), &args.start)?;
-    stage.add(interface.name().as_bytes(), || work(interface, &at, end, args))?;
+    stage.add(interface.name().as_bytes(), || match args.failing {
+        Some(rounds) => failing::work(interface, &at, end.bytes, args.direct, rounds),
+        None => work(interface, &at, end, args),
+    })?;
     let told = stage.run()?;
     let extra = json!({
         "path": path, "count": args.reads, "size": args.size, "depth": args.depth, "direct": args.direct,
@@ -123,6 +143,23 @@ impl Interface {
             Self::Aio => "aio",
         }
     }
+
+    /// Sets it up for `depth` transfers in flight.
+    fn queue(self, depth: usize) -> Result<Box<dyn Queue>, Lacking> {
+        Ok(match self {
+            Self::Uring => Box::new(uring::Ring::new(depth)?),
+            Self::Aio => Box::new(aio::Context::new(depth)?),
+        })
+    }
+}
+
+impl Lacking {
+    /// Tells it in the place of what would have been done.
+    fn tell(self, tally: &mut Tally) {
+        let Self(call, error) = self;
+        tally.unsupported.insert(call);
+        tally.extra.insert("reason".into(), format!("{call}: {error}").into());
+    }
 }
 
 fn work(interface: Interface, path: &CStr, end: End, args: &Args) -> Result<Tally> {
@@ -135,20 +172,14 @@ fn work(interface: Interface, path: &CStr, end: End, args: &Args) -> Result<Tall
     if !end.device {
         tally.file_sizes = vec![end.bytes];
     }
-    let queue: Result<Box<dyn Queue>, Lacking> = match interface {
-        Interface::Uring => uring::Ring::new(&target).map(|ring| Box::new(ring) as _),
-        Interface::Aio => aio::Context::new(&target).map(|context| Box::new(context) as _),
-    };
-    match queue {
+    match interface.queue(args.depth) {
         Ok(mut queue) => {
-            transfer(interface, queue.as_mut(), args, end.bytes / args.size as u64, &mut tally)?;
+            let blocks = end.bytes / args.size as u64;
+            transfer(interface, queue.as_mut(), &target, args.reads, blocks, &mut tally)?;
             // Nothing is in flight. The process's end closes the ring: a close of the library's is not counted.
             std::mem::forget(queue);
         }
-        Err(Lacking(call, error)) => {
-            tally.unsupported.insert(call);
-            tally.extra.insert("reason".into(), format!("{call}: {error}").into());
-        }
+        Err(lacking) => lacking.tell(&mut tally),
     }
     tally.close(fd)?;
     Ok(tally)
@@ -172,25 +203,29 @@ impl End {
 fn transfer(
     interface: Interface,
     queue: &mut dyn Queue,
-    args: &Args,
+    target: &Target,
+    count: u64,
     blocks: u64,
     tally: &mut Tally,
 ) -> Result<()> {
-    let mut free: Vec<usize> = (0..args.depth).collect();
-    let mut started = vec![Instant::now(); args.depth];
+    let depth = target.buffers.len();
+    let mut free: Vec<usize> = (0..depth).collect();
+    let mut started = vec![Instant::now(); depth];
     let (mut next, mut done, mut latency) = (0, 0, Latency::default());
-    while done < args.reads {
-        while next < args.reads
+    while done < count {
+        while next < count
             && let Some(slot) = free.pop()
         {
             started[slot] = Instant::now();
-            queue.push(slot, next % blocks * args.size as u64)?;
+            // SAFETY: the buffer of the slot lives as long as the target, which outlives the queue; no other transfer
+            // uses it, because a slot is free only before its transfer and once that is reaped.
+            unsafe { queue.push(slot, target.transfer(slot, next % blocks))? };
             next += 1;
         }
-        let op = if args.write { &mut tally.write } else { &mut tally.read };
+        let op = if target.write { &mut tally.write } else { &mut tally.read };
         queue.submit_and_reap(&mut |slot, ret| {
             latency.add(started[slot].elapsed().as_nanos() as u64);
-            op.add(interface.form(), args.size, ret);
+            op.add(interface.form(), target.size, ret);
             free.push(slot);
             done += 1;
         })?;
@@ -202,8 +237,15 @@ fn transfer(
 }
 
 impl Target {
-    fn address(&self, slot: usize) -> *mut u8 {
-        self.buffers[slot].address()
+    /// Of one block with the buffer of `slot`.
+    fn transfer(&self, slot: usize, block: u64) -> Transfer {
+        Transfer {
+            fd: self.fd,
+            write: self.write,
+            address: self.buffers[slot].address(),
+            bytes: self.size,
+            offset: block * self.size as u64,
+        }
     }
 }
 

@@ -4,35 +4,32 @@ use anyhow::{Context, Result, anyhow};
 use io_uring::{IoUring, opcode, types};
 use serde_json::{Value, json};
 
-use super::{Lacking, Queue, Target};
+use super::{Lacking, Queue, Transfer};
 
-/// A ring over one target.
-pub struct Ring<'a> {
+/// A ring.
+pub struct Ring {
     ring: IoUring,
-    target: &'a Target,
     enters: u64,
 }
 
-impl<'a> Ring<'a> {
-    /// A ring with an entry for each buffer of the target.
-    pub fn new(target: &'a Target) -> Result<Self, Lacking> {
-        let ring = IoUring::new(target.buffers.len() as u32);
-        let ring = ring.map_err(|error| Lacking("io_uring_setup", error))?;
-        Ok(Self { ring, target, enters: 0 })
+impl Ring {
+    /// A ring with `depth` entries.
+    pub fn new(depth: usize) -> Result<Self, Lacking> {
+        let ring = IoUring::new(depth as u32).map_err(|error| Lacking("io_uring_setup", error))?;
+        Ok(Self { ring, enters: 0 })
     }
 }
 
-impl Queue for Ring<'_> {
-    fn push(&mut self, slot: usize, offset: u64) -> Result<()> {
-        let (fd, at) = (types::Fd(self.target.fd), self.target.address(slot));
-        let size = u32::try_from(self.target.size)?;
-        let entry = if self.target.write {
-            opcode::Write::new(fd, at, size).offset(offset).build()
+impl Queue for Ring {
+    unsafe fn push(&mut self, slot: usize, transfer: Transfer) -> Result<()> {
+        let (fd, at) = (types::Fd(transfer.fd), transfer.address);
+        let size = u32::try_from(transfer.bytes)?;
+        let entry = if transfer.write {
+            opcode::Write::new(fd, at, size).offset(transfer.offset).build()
         } else {
-            opcode::Read::new(fd, at, size).offset(offset).build()
+            opcode::Read::new(fd, at, size).offset(transfer.offset).build()
         };
-        // SAFETY: the file and the buffer of the slot live as long as the target, which outlives the ring; no other
-        // transfer uses the buffer, because a slot is free until its transfer is reaped.
+        // SAFETY: the caller vouches for the buffer.
         unsafe { self.ring.submission().push(&entry.user_data(slot as u64)) }
             .map_err(|error| anyhow!("{error}"))
     }
