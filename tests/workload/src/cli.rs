@@ -128,7 +128,12 @@ pub enum Command {
         /// Reads a second; without it, as many as it can.
         #[arg(long)]
         rate: Option<u64>,
+        /// Open the file for each read, and close it.
+        #[arg(long)]
+        open: bool,
     },
+    /// Many cached files that workers open, read whole and close; told by stdin when.
+    Cached(crate::cached::Args),
     /// Short-lived children that each read a known number of bytes; every tenth execs a `cat`.
     Spawn {
         /// Children.

@@ -18,7 +18,8 @@ pub fn run(command: Command) -> Result<()> {
         Command::Readers { dir, procs, threads, seconds, size } => {
             crate::readers::run(&dir, procs, threads, seconds, size)
         }
-        Command::Steady { dir, cpu, size, rate } => crate::steady::run(&dir, cpu, size, rate),
+        Command::Steady { dir, cpu, size, rate, open } => crate::steady::run(&dir, cpu, size, rate, open),
+        Command::Cached(args) => crate::cached::run(&args),
         Command::Spawn { count, seconds, file } => crate::spawn::run(count, seconds, &file),
         Command::SmallFiles { dir, files, workers, seed, prepare } => {
             crate::small_files::run(&dir, &crate::small_files::Plan { files, workers, seed }, prepare)

@@ -7,6 +7,7 @@
 //! reads no shared library either.
 
 mod apart;
+mod cached;
 mod cat;
 mod checkpoint;
 mod child;

@@ -17,7 +17,7 @@ use super::{
     programs::{Account, Stats},
     rig::{Loop, Rig, child},
     sample::Sample,
-    table::{Program, Row, Unit},
+    table::{Limit, Program, Row, Unit},
 };
 use crate::process::which;
 
@@ -214,11 +214,11 @@ impl Rounds {
         };
         vec![
             Row {
-                limit: Some(PROGRAM_LIMIT),
+                limit: Some(Limit::OfPeer(PROGRAM_LIMIT)),
                 ..programs("block.programs", "--block-only: program time of a block request", block_only)
             },
             Row {
-                limit: Some(LOSS_LIMIT),
+                limit: Some(Limit::OfPeer(LOSS_LIMIT)),
                 ..loss("block.loss", "--block-only: requests a second lost", block_only)
             },
             cpu("block.cpu", "--block-only: added to fio's CPU time for a request", block_only),

@@ -5,6 +5,8 @@
 //! and a row is the median of the rounds with its quartiles. docs/performance.md says what each row means.
 
 mod block;
+mod files;
+mod load;
 mod own;
 mod peers;
 mod pread;
@@ -61,6 +63,8 @@ pub struct Args {
 enum Part {
     /// Cached reads, traced and beside a trace
     Pread,
+    /// Small cached files, each opened, read and closed
+    Files,
     /// Block requests
     Block,
     /// iotrace's own CPU time, memory and delays
@@ -71,6 +75,7 @@ impl Part {
     fn measure(self, rig: &Rig, plan: &Plan) -> Result<Found> {
         match self {
             Self::Pread => pread::measure(rig, plan),
+            Self::Files => files::measure(rig, plan),
             Self::Block => block::measure(rig, plan),
             Self::Own => own::measure(rig, plan),
         }

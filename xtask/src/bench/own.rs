@@ -10,7 +10,7 @@ use super::{
     proc,
     rig::Rig,
     sample::Sample,
-    table::{Row, Unit},
+    table::{Limit, Row, Unit},
 };
 
 /// Reads a second.
@@ -52,8 +52,10 @@ pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
         report.push(millis(ended.report));
         gone.push(millis(ended.end));
     }
-    let row =
-        |key, what, iotrace, unit, limit| Row { key, what, untraced: None, iotrace, peer: None, unit, limit };
+    let row = |key, what, iotrace, unit, limit: Option<f64>| {
+        let limit = limit.map(Limit::Cost);
+        Row { key, what, untraced: None, iotrace, peer: None, unit, limit }
+    };
     let rows = vec![
         row("own.cpu", "iotrace's CPU time at 100 k reads/s", cpu, Unit::Percent, Some(CPU_PERCENT)),
         row("own.resident", "iotrace's largest resident set", resident, Unit::MiB, Some(RESIDENT_MIB)),

@@ -26,11 +26,27 @@ use crate::process::{shown, tail, which};
 /// How long a tracer may take to begin or to end. bpftrace compiles first; machines may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// bpftrace 0.17 misses a Ctrl-C that comes between two of its waits for events, a tenth of a second each: it is told
+/// again after this long.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+
 /// Latency of pread64 by process, as iotrace keeps it.
 const BPFTRACE_PREAD: &str = "BEGIN { printf(\"ready\\n\"); } \
     tracepoint:syscalls:sys_enter_pread64 { @start[tid] = nsecs; } \
     tracepoint:syscalls:sys_exit_pread64 /@start[tid]/ \
     { @ns[pid] = hist(nsecs - @start[tid]); delete(@start[tid]); }";
+
+/// Opens by path, latency of each of the three calls, of one process: PID stands for it.
+const BPFTRACE_FILES: &str = "BEGIN { printf(\"ready\\n\"); } \
+    tracepoint:syscalls:sys_enter_openat /pid == PID/ \
+    { @opens[pid, str(args->filename)] = count(); @start[tid] = nsecs; } \
+    tracepoint:syscalls:sys_enter_read, tracepoint:syscalls:sys_enter_close /pid == PID/ { @start[tid] = nsecs; } \
+    tracepoint:syscalls:sys_exit_openat /@start[tid]/ \
+    { @open_ns[pid] = hist(nsecs - @start[tid]); delete(@start[tid]); } \
+    tracepoint:syscalls:sys_exit_read /@start[tid]/ \
+    { @read_ns[pid] = hist(nsecs - @start[tid]); delete(@start[tid]); } \
+    tracepoint:syscalls:sys_exit_close /@start[tid]/ \
+    { @close_ns[pid] = hist(nsecs - @start[tid]); delete(@start[tid]); }";
 
 /// What biolatency does, for where it does not run.
 const BPFTRACE_BLOCK: &str = "BEGIN { printf(\"ready\\n\"); } \
@@ -40,6 +56,7 @@ const BPFTRACE_BLOCK: &str = "BEGIN { printf(\"ready\\n\"); } \
 
 /// A tracer that traces.
 pub struct Tracer {
+    name: String,
     process: Child,
     streams: Option<[JoinHandle<Stream>; 2]>,
     /// From its start until it said that it traces.
@@ -78,6 +95,11 @@ pub const BLOCK_ONLY: [&str; 3] = ["--self-stats", "off", "--block-only"];
 /// bpftrace with a histogram of pread64 by process.
 pub fn bpftrace_pread() -> Result<Tracer> {
     bpftrace(BPFTRACE_PREAD)
+}
+
+/// bpftrace with the opens of a process by path, and histograms of its openat, read and close.
+pub fn bpftrace_files(pid: u32) -> Result<Tracer> {
+    bpftrace(&BPFTRACE_FILES.replace("PID", &pid.to_string()))
 }
 
 /// biolatency by disk and flags, or bpftrace where that refuses to start; and its name.
@@ -123,7 +145,8 @@ impl Tracer {
         let stdout = process.stdout.take().context("no stdout")?;
         let stderr = process.stderr.take().context("no stderr")?;
         let streams = [drain(stdout, ready, sender.clone()), drain(stderr, ready, sender)];
-        let mut tracer = Self { process, streams: Some(streams), attach: Duration::ZERO };
+        let name = command.get_program().to_string_lossy().into_owned();
+        let mut tracer = Self { name, process, streams: Some(streams), attach: Duration::ZERO };
         match said.recv_timeout(PATIENCE) {
             Ok(at) => tracer.attach = at - started,
             // It ended, or kept silent.
@@ -158,14 +181,19 @@ impl Tracer {
     pub fn stop_watched(mut self, mut watch: impl FnMut(u32)) -> Result<Ended> {
         let pid = Pid::from_child(&self.process);
         let asked = Instant::now();
+        let mut ask_again = asked + ASK_AGAIN;
         kill_process(pid, Signal::INT).context("cannot end a tracer")?;
         let status = loop {
             watch(self.pid());
             if let Some(status) = self.process.try_wait()? {
                 break status;
             }
+            if self.name.ends_with("bpftrace") && Instant::now() > ask_again {
+                kill_process(pid, Signal::INT).context("cannot end bpftrace")?;
+                ask_again += ASK_AGAIN;
+            }
             if asked.elapsed() > PATIENCE {
-                bail!("a tracer does not end");
+                bail!("{} does not end", self.name);
             }
             sleep(Duration::from_micros(500));
         };
@@ -201,6 +229,16 @@ impl Ended {
     pub fn json(&self) -> Result<Value> {
         serde_json::from_slice(&self.stdout).context("iotrace printed no JSON")
     }
+}
+
+/// Says what iotrace's report calls lost.
+pub fn warn_of_losses(report: &Value) -> Result<()> {
+    for (name, lost) in report["lost"].as_object().context("no losses in the report")? {
+        if lost.as_u64().is_some_and(|lost| lost > 0) {
+            eprintln!("warning: iotrace lost {lost}: {name}");
+        }
+    }
+    Ok(())
 }
 
 /// Reads a pipe to its end beside the bench, and tells when `ready` came.

@@ -1,21 +1,17 @@
 //! Cached 4 KiB preads by one thread: what a tracer adds to each, for the process it traces and for its neighbour.
 
-use std::{
-    io::{BufRead as _, BufReader, Write as _},
-    process::{Child, ChildStdin, ChildStdout, Stdio},
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::Value;
 
 use super::{
     Found, Plan,
+    load::Load,
     peers::{self, Ended},
     programs::Stats,
     rig::{Rig, child},
     sample::Sample,
-    table::{Program, Row, Unit},
+    table::{Limit, Program, Row, Unit},
 };
 
 /// Added cost of the traced process, at most this share of what bpftrace adds.
@@ -24,11 +20,7 @@ const TARGET_LIMIT: f64 = 0.4;
 const OTHER_LIMIT: f64 = 0.2;
 
 /// A workload that reads when told to.
-pub struct Reader {
-    process: Child,
-    stdin: Option<ChildStdin>,
-    stdout: BufReader<ChildStdout>,
-}
+pub struct Reader(Load);
 
 /// What a reader says of one spell.
 pub struct Spell {
@@ -41,48 +33,48 @@ pub struct Spell {
 impl Reader {
     /// Starts one on the load's CPU, at full speed or at a rate in reads a second.
     pub fn start(rig: &Rig, rate: Option<u64>) -> Result<Self> {
+        let rate = rate.map(|rate| ["--rate".to_owned(), rate.to_string()]);
+        Self::steady(rig, &rig.folder, rate.as_ref().map_or(&[], |rate| rate))
+    }
+
+    /// Starts one that opens and closes a file for each read. The file is in memory: it has a name, which stays when the
+    /// reader is killed.
+    pub fn start_opening(rig: &Rig) -> Result<Self> {
+        Self::steady(rig, &rig.memory, &["--open".to_owned()])
+    }
+
+    fn steady(rig: &Rig, folder: &Path, options: &[String]) -> Result<Self> {
         let mut command = child(&rig.workload);
-        command.arg("steady").arg("--dir").arg(&rig.folder).args(["--cpu", &rig.load_cpu.to_string()]);
-        if let Some(rate) = rate {
-            command.args(["--rate", &rate.to_string()]);
-        }
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let stdin = process.stdin.take();
-        let stdout = BufReader::new(process.stdout.take().context("no stdout")?);
-        Ok(Self { process, stdin, stdout })
+        command
+            .arg("steady")
+            .arg("--dir")
+            .arg(folder)
+            .args(["--cpu", &rig.load_cpu.to_string()])
+            .args(options);
+        Load::start(command).map(Self)
     }
 
     /// Its pid.
     pub fn pid(&self) -> u32 {
-        self.process.id()
+        self.0.pid()
     }
 
     /// Begins to read for this long.
     pub fn begin(&mut self, time: Duration) -> Result<()> {
-        let stdin = self.stdin.as_mut().context("the reader was ended")?;
-        writeln!(stdin, "{}", time.as_millis()).context("the reader is gone")
+        self.0.tell(&time.as_millis().to_string())
     }
 
     /// Waits until it has read.
     pub fn finish(&mut self) -> Result<Spell> {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line)?;
-        let said: Value = serde_json::from_str(&line).with_context(|| format!("the reader said {line:?}"))?;
+        let said = self.0.told()?;
         let ns = said["ns"].as_f64().context("no ns")?;
         Ok(Spell { ns, reads: said["reads"].as_u64().context("no reads")? })
     }
 
     /// Nanoseconds a read over this long.
-    fn ns(&mut self, time: Duration) -> Result<f64> {
+    pub fn ns(&mut self, time: Duration) -> Result<f64> {
         self.begin(time)?;
         Ok(self.finish()?.ns)
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        drop(self.stdin.take());
-        drop(self.process.wait());
     }
 }
 
@@ -126,7 +118,7 @@ pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
         iotrace,
         peer: Some(("bpftrace".into(), bpftrace.clone())),
         unit: Unit::Ns,
-        limit: Some(limit),
+        limit: Some(Limit::OfPeer(limit)),
     };
     let rows = vec![
         row("pread.target", "added to a cached pread, traced process", traced, TARGET_LIMIT),
@@ -166,10 +158,5 @@ fn check(ended: &Ended, pid: u32) -> Result<()> {
         processes.iter().find(|process| process["pid"] == pid).context("the target is not in the report")?;
     let count = process["ops"]["read"]["count"].as_u64().unwrap_or(0);
     ensure!(count > 0, "iotrace counted no read");
-    for (name, lost) in report["lost"].as_object().context("no losses in the report")? {
-        if lost.as_u64().is_some_and(|lost| lost > 0) {
-            eprintln!("warning: iotrace lost {lost}: {name}");
-        }
-    }
-    Ok(())
+    peers::warn_of_losses(&report)
 }

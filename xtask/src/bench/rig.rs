@@ -29,6 +29,8 @@ pub struct Rig {
     pub folder: PathBuf,
     /// Folder in memory, seen by this process and its children only.
     pub memory: PathBuf,
+    /// All CPUs that this process may use.
+    pub cpus: CpuSet,
     /// Where the load runs. The bench and the tracers run elsewhere, if there is an elsewhere.
     pub load_cpu: usize,
 }
@@ -44,7 +46,8 @@ impl Rig {
         mount("tmpfs", &memory, "tmpfs", MountFlags::empty(), None)
             .with_context(|| format!("cannot mount a tmpfs on {}", memory.display()))?;
 
-        let mut own_cpus = sched_getaffinity(None)?;
+        let cpus = sched_getaffinity(None)?;
+        let mut own_cpus = cpus;
         let load_cpu = (0..CpuSet::MAX_CPU)
             .find(|cpu| own_cpus.is_set(*cpu))
             .context("this process may run on no CPU")?;
@@ -55,7 +58,7 @@ impl Rig {
             eprintln!("one CPU only: tracers share it with the load");
         }
         let workload = paths::target().join("release/iotrace-workload");
-        Ok(Self { iotrace, workload, folder, memory, load_cpu })
+        Ok(Self { iotrace, workload, folder, memory, cpus, load_cpu })
     }
 }
 
@@ -64,6 +67,14 @@ pub fn child(program: impl AsRef<Path>) -> Command {
     let mut command = command(program.as_ref());
     // SAFETY: the closure makes one system call.
     unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
+    command
+}
+
+/// The same, on all CPUs of the bench.
+pub fn child_on_all_cpus(rig: &Rig, program: impl AsRef<Path>) -> Command {
+    let (mut command, cpus) = (child(program), rig.cpus);
+    // SAFETY: the closure makes one system call.
+    unsafe { command.pre_exec(move || Ok(sched_setaffinity(None, &cpus)?)) };
     command
 }
 

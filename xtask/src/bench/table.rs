@@ -21,6 +21,15 @@ pub enum Unit {
     MiB,
 }
 
+/// What a cost may be at most.
+#[derive(Clone, Copy, Debug)]
+pub enum Limit {
+    /// This many times the peer's.
+    OfPeer(f64),
+    /// This much, in the unit of the row.
+    Cost(f64),
+}
+
 /// One comparison.
 #[derive(Debug)]
 pub struct Row {
@@ -36,8 +45,8 @@ pub struct Row {
     pub peer: Option<(String, Sample)>,
     /// Unit of both costs.
     pub unit: Unit,
-    /// What the cost may be at most: times the peer's, or in `unit` where there is no peer.
-    pub limit: Option<f64>,
+    /// What iotrace's cost may be at most.
+    pub limit: Option<Limit>,
 }
 
 /// What the kernel accounts to one of iotrace's programs.
@@ -66,14 +75,17 @@ impl Row {
 
     /// Whether the medians keep the limit.
     fn met(&self) -> Option<bool> {
-        let peer = self.peer.as_ref().map_or(1.0, |(_, peer)| peer.median());
-        self.limit.map(|limit| self.iotrace.median() <= limit * peer)
+        let cost = self.iotrace.median();
+        self.limit.map(|limit| match limit {
+            Limit::OfPeer(limit) => self.peer.as_ref().is_some_and(|(_, peer)| cost <= limit * peer.median()),
+            Limit::Cost(limit) => cost <= limit,
+        })
     }
 
     /// Whether the rounds agree on that.
     fn settled(&self) -> bool {
         match (self.limit, self.ratio_range()) {
-            (Some(limit), Some((low, high))) => !(low..=high).contains(&limit),
+            (Some(Limit::OfPeer(limit)), Some((low, high))) => !(low..=high).contains(&limit),
             _ => true,
         }
     }
@@ -86,10 +98,10 @@ impl Row {
 
     fn cells(&self) -> [String; 7] {
         let dash = || "-".to_owned();
-        let limit = match (self.limit, &self.peer) {
-            (None, _) => dash(),
-            (Some(limit), Some(_)) => format!("{limit:.2}"),
-            (Some(limit), None) => self.unit.shown(limit),
+        let limit = match self.limit {
+            None => dash(),
+            Some(Limit::OfPeer(limit)) => format!("{limit:.2}"),
+            Some(Limit::Cost(limit)) => self.unit.shown(limit),
         };
         [
             self.what.to_owned(),
@@ -116,7 +128,11 @@ impl Row {
             "peer_name": self.peer.as_ref().map(|(name, _)| name),
             "ratio": self.ratio(),
             "ratio_range": self.ratio_range(),
-            "limit": self.limit,
+            "limit": self.limit.map(|(Limit::OfPeer(limit) | Limit::Cost(limit))| limit),
+            "limit_of": self.limit.map(|limit| match limit {
+                Limit::OfPeer(_) => "peer",
+                Limit::Cost(_) => self.unit.name(),
+            }),
             "met": self.met(),
             "settled": self.settled(),
         })
@@ -224,7 +240,7 @@ mod tests {
         sample
     }
 
-    fn row(peer: Option<f64>, limit: f64) -> Row {
+    fn row(peer: Option<f64>, limit: Limit) -> Row {
         Row {
             key: "key",
             what: "a thing",
@@ -237,8 +253,8 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_of_the_ratio_where_there_is_a_peer() {
-        let row = row(Some(400.0), 0.4);
+    fn a_limit_can_be_of_the_ratio() {
+        let row = row(Some(400.0), Limit::OfPeer(0.4));
         assert_eq!((row.ratio(), row.met()), (Some(0.5), Some(false)));
         assert_eq!(
             row.cells()[2..],
@@ -248,15 +264,18 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_of_the_cost_where_there_is_none() {
-        let row = row(None, 200.0);
-        assert_eq!((row.ratio(), row.met()), (None, Some(true)));
-        assert_eq!(row.cells()[3..], ["-", "-", "200 ns", "yes"].map(String::from));
+    fn a_limit_can_be_of_the_cost() {
+        let alone = row(None, Limit::Cost(200.0));
+        assert_eq!((alone.ratio(), alone.met()), (None, Some(true)));
+        assert_eq!(alone.cells()[3..], ["-", "-", "200 ns", "yes"].map(String::from));
+        let beside = row(Some(400.0), Limit::Cost(199.0));
+        assert_eq!((beside.ratio(), beside.met()), (Some(0.5), Some(false)));
+        assert_eq!(beside.cells()[5..], ["199 ns", "NO"].map(String::from));
     }
 
     #[test]
     fn no_figure_meets_no_limit() {
-        let row = Row { iotrace: Sample::default(), ..row(Some(1.0), 0.4) };
+        let row = Row { iotrace: Sample::default(), ..row(Some(1.0), Limit::OfPeer(0.4)) };
         assert_eq!(row.met(), Some(false));
     }
 }
