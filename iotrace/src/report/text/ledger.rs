@@ -26,7 +26,9 @@ const BAR: usize = 50;
 
 /// Writes the ledgers; nothing when there are none.
 pub fn write(page: &mut Page, trace: &Trace) -> io::Result<()> {
-    let Some(ledgers) = trace.ledgers.as_deref() else { return Ok(()) };
+    if trace.ledgers.is_none() {
+        return Ok(());
+    }
     let roles = Roles::of(trace);
     let sums = roles.sums(trace);
     let threads: u64 = sums.iter().map(|sum| sum.threads).sum();
@@ -37,11 +39,10 @@ pub fn write(page: &mut Page, trace: &Trace) -> io::Result<()> {
     page.heading("Where the time of threads went")?;
     let processes = trace.processes.iter().filter(|p| p.ledger.is_some()).count() as u64;
     let text = format!(
-        "{} of {} lived {} in all, in slices of {}.",
+        "{} of {} lived {} in all.",
         units::counted(threads, "thread", "threads"),
         units::counted(processes, "process", "processes"),
         units::duration(time),
-        units::duration(ledgers.slices.first().map_or(0, |slice| slice.end_ns - slice.start_ns))
     );
     page.paragraph(Ink::Bold, 0, 0, &text)?;
     by_role(page, &sums)?;
