@@ -211,6 +211,8 @@ pub struct Config {
     pub ledgers: u32,
     /// Major numbers of the devices of GPUs; 0: none.
     pub gpu_majors: [u32; GPU_MAJORS],
+    /// Arguments of the tracepoint `io_uring_submit_sqe`.
+    pub uring_submit_args: u32,
     /// Arguments of the tracepoint `io_uring_complete`.
     pub uring_complete_args: u32,
     /// RQF_FLUSH_SEQ, a bit of `request.rq_flags`.
@@ -242,6 +244,7 @@ impl Config {
         iowait_mask: 0,
         ledgers: 0,
         gpu_majors: [0; GPU_MAJORS],
+        uring_submit_args: 0,
         uring_complete_args: 0,
         page_head_bit: 0,
         flush_sequence_flag: 0,
@@ -267,6 +270,6 @@ pub struct RunState {
 }
 
 const _: () = assert!(size_of::<Offsets>() == 4 * OFFSET_COUNT);
-const _: () = assert!(size_of::<Config>() == 88 + 4 * GPU_MAJORS + 16 * COMM_FILTERS);
+const _: () = assert!(size_of::<Config>() == 92 + 4 * GPU_MAJORS + 16 * COMM_FILTERS);
 
 crate::pod!(Offsets, Config, RunState);

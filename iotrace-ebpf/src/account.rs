@@ -81,7 +81,7 @@ fn by_form(slot: &ThreadSlot, iowait: bool) -> u32 {
     if form < DATA_FORMS as u32 {
         return by_kinds(slot.kinds[0], slot.kinds[1], iowait);
     }
-    if form > Form::IoSubmit as u32 {
+    if form >= Form::IoSubmit as u32 {
         return in_flight(slot.process);
     }
     if form >= Form::Fsync as u32 && form <= Form::AioFsync as u32 { IO_FSYNC } else { IO_META }

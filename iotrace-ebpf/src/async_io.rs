@@ -41,6 +41,8 @@ const IORING_OP_READ: u8 = 22;
 const IORING_OP_WRITE: u8 = 23;
 const IORING_OP_READV_FIXED: u8 = 60;
 const IORING_OP_WRITEV_FIXED: u8 = 61;
+/// REQ_F_CQE_SKIP: no completion is told of unless it fails.
+const SKIPS_SUCCESS: u32 = 1 << 6;
 /// REQ_F_FIXED_FILE: the descriptor is an index of registered files.
 const FIXED_FILE: u32 = 1;
 
@@ -50,10 +52,10 @@ fn io_uring_submit_req(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-/// Its name before 6.4, with the request since 5.18.
+/// Its name before 6.4, with the request since 5.18, which came second as long as there were many arguments.
 #[btf_tracepoint(function = "io_uring_submit_sqe")]
 fn io_uring_submit_sqe(ctx: BtfTracePointContext) -> i32 {
-    submit_uring(ctx.arg::<u64>(0));
+    submit_uring(if config!(uring_submit_args) > 2 { ctx.arg::<u64>(1) } else { ctx.arg::<u64>(0) });
     0
 }
 
@@ -84,6 +86,10 @@ fn submit_uring(req: u64) {
     }
     let flags: u32 = load(req, offset!(uring_flags));
     let fd: u32 = load(req, offset!(uring_fd));
+    if flags & SKIPS_SUCCESS != 0 {
+        tally!(lost_async);
+        return;
+    }
     let key = AsyncKey { space: 0, id: req };
     if flags & FIXED_FILE == 0 && !use_file(slot, fd) {
         return;
@@ -121,11 +127,28 @@ fn submit(slot: &mut ThreadSlot, key: &AsyncKey, op: u32, form: u32, known: bool
         transfer.regular = (kind == Kind::Regular as u32).into();
     }
     transfer.start_ns = now();
-    if ASYNC.insert(key, &transfer, 0).is_err() {
-        tally!(lost_async);
+    // BPF_NOEXIST (1). A key that is there already is of a transfer whose end was not seen: io_uring tells of none when the queue
+    // of completions is full, and a program may use a control block again.
+    if ASYNC.insert(key, &transfer, 1).is_ok() {
+        note_in_flight(slot.process, op, 1);
         return;
     }
-    note_in_flight(slot.process, op, 1);
+    tally!(lost_async);
+    forget(key);
+    if ASYNC.insert(key, &transfer, 1).is_ok() {
+        note_in_flight(slot.process, op, 1);
+    }
+}
+
+/// Ends the stay of a transfer that is not counted.
+#[inline(always)]
+fn forget(key: &AsyncKey) {
+    let Some(transfer) = ASYNC.get_ptr(key) else { return };
+    // SAFETY: a map value.
+    let (process, op) = unsafe { ((*transfer).process, (*transfer).op) };
+    if ASYNC.remove(key).is_ok() {
+        note_in_flight(process, op, u64::MAX);
+    }
 }
 
 /// For the ledger of who waits for it.
@@ -266,6 +289,29 @@ checked_apart! {
         let key = AsyncKey { space: slot.process, id: iocb };
         if look(slot, (word >> 32) as u32, false) {
             submit(slot, &key, op, 1, true);
+        }
+    }
+}
+
+checked_apart! {
+    /// io_submit took the first `taken` of its transfers and refused the others, which have been taken for begun.
+    pub fn io_submitted as "iotrace_io_submitted" (slot, taken: i64) {
+        let (requests, pointers) = (slot.requested, slot.argument);
+        let taken = if taken < 0 { 0 } else { taken as u64 };
+        let refused = requests.saturating_sub(taken);
+        for index in 0..BATCH {
+            if index >= refused {
+                break;
+            }
+            refuse_one(slot, pointers + 8 * (taken + index));
+        }
+    }
+}
+
+checked_apart! {
+    fn refuse_one as "iotrace_refuse_one" (slot, pointer: u64) {
+        if let Some(iocb) = user_word(pointer) {
+            forget(&AsyncKey { space: slot.process, id: iocb });
         }
     }
 }

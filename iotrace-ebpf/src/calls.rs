@@ -175,11 +175,13 @@ fn enter(form: u8, argument: impl Fn(usize) -> u64) {
     crate::fault::finish(slot);
     if form >= Form::IoSubmit as u8 {
         if form == Form::IoSubmit as u8 {
+            slot.requested = argument(1);
+            slot.argument = argument(2);
             async_io::io_submit(slot, argument(1), argument(2));
         } else {
-            slot.form = form as u32;
             slot.argument = argument(3);
         }
+        slot.form = form as u32;
         return;
     }
     slot.wait_ns = 0;
@@ -205,6 +207,10 @@ fn exit(returned: i64) {
     slot.form = 0;
     if form > Form::IoSubmit as usize {
         async_io::io_getevents(slot, slot.argument, returned);
+        return;
+    }
+    if form == Form::IoSubmit as usize {
+        async_io::io_submitted(slot, returned);
         return;
     }
     let latency_ns = now() - slot.enter_ns;

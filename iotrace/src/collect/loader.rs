@@ -247,6 +247,7 @@ fn config(selection: &Selection, kernel: &Kernel) -> Config {
         iowait_mask: kernel.iowait_mask,
         ledgers: (!selection.block_only).into(),
         gpu_majors: devices::gpu_majors(),
+        uring_submit_args: kernel.tracepoints.get("io_uring_submit_sqe").copied().unwrap_or(0),
         uring_complete_args: kernel.tracepoints.get("io_uring_complete").copied().unwrap_or(0),
         recover_starts: kernel.preempts_programs.into(),
         flush_sequence_flag: kernel.flush_sequence_flag,
