@@ -14,6 +14,7 @@ mod proc;
 mod programs;
 mod rig;
 mod sample;
+mod sched;
 mod table;
 
 use std::{
@@ -67,6 +68,8 @@ enum Part {
     Files,
     /// Block requests
     Block,
+    /// Switches from one thread to another, and ledgers
+    Sched,
     /// iotrace's own CPU time, memory and delays
     Own,
 }
@@ -77,6 +80,7 @@ impl Part {
             Self::Pread => pread::measure(rig, plan),
             Self::Files => files::measure(rig, plan),
             Self::Block => block::measure(rig, plan),
+            Self::Sched => sched::measure(rig, plan),
             Self::Own => own::measure(rig, plan),
         }
     }

@@ -86,6 +86,18 @@ pub fn iotrace(rig: &Rig, pid: u32, options: &[&str]) -> Result<Tracer> {
     Tracer::start(command, "tracing")
 }
 
+/// The same, of every process.
+pub fn iotrace_all(rig: &Rig) -> Result<Tracer> {
+    let mut command = child(&rig.iotrace);
+    command.args(["attach", "--format", "json", "-a"]).args(NO_STATS);
+    Tracer::start(command, "tracing")
+}
+
+/// bpftrace with a program at every switch that does nothing.
+pub fn bpftrace_empty_switch() -> Result<Tracer> {
+    bpftrace("BEGIN { printf(\"ready\\n\"); } tracepoint:sched:sched_switch { }")
+}
+
 /// Without run statistics of its own, which slow down what is measured.
 pub const NO_STATS: [&str; 2] = ["--self-stats", "off"];
 

@@ -94,6 +94,7 @@ fn survey(needs: &[Need]) -> Vec<Tool> {
         program("qemu-system-x86_64", "qemu-system-x86", Need::Vm, "runs the kernels of the VM matrix"),
         busybox(),
         program("mkfs.ext4", "e2fsprogs", Need::Vm, "makes the VMs' disks"),
+        program("perf", "linux-perf", Need::Bench, "its benchmark of switches"),
         program("bpftrace", "bpftrace", Need::Bench, "a peer to compare cost with"),
         program("biolatency", "libbpf-tools", Need::Bench, "a peer to compare cost with"),
     ];
