@@ -151,7 +151,8 @@ impl Tracker {
             of.accounts.add(&change);
         }
         self.slices.add(tgid_of(process), &change);
-        if ledger.ended_ns == 0 {
+        // One that ended while the ledgers were read has its end in the next slice.
+        if ledger.ended_ns == 0 || ledger.ended_ns > now_ns {
             return false;
         }
         known.taken = true;
@@ -184,13 +185,14 @@ impl Tracker {
                 self.unlisted += 1;
                 continue;
             }
-            let pid = tgid_of(known.process);
+            let (pid, to_ns) = (tgid_of(known.process), self.last_ns - self.began_ns);
             threads.push(ThreadLedger {
                 pid,
                 tid: known.tid,
                 comm: name(pid, known.tid).unwrap_or_default(),
-                from_ns: known.born_ns.saturating_sub(self.began_ns),
-                to_ns: self.last_ns - self.began_ns,
+                // One may be born while the ledgers are read for the last time.
+                from_ns: known.born_ns.saturating_sub(self.began_ns).min(to_ns),
+                to_ns,
                 exited: false,
                 accounts: known.at.since(&known.base),
             });
