@@ -98,9 +98,7 @@ pub fn assert_adds_up(report: &Report) {
         assert_eq!(own.len() as u64, num(process, "/threads"), "threads of {process}");
         for (name, ns) in accounts(process) {
             let of_threads: u64 = own.iter().map(|thread| account(thread, name)).sum();
-            // Of a thread whose state changed while it was read a little may have gone from one account to another.
-            let slack = own.len() as u64 * SLACK_NS;
-            assert!(ns.abs_diff(of_threads) <= slack, "{name}: {ns} ns, threads {of_threads}: {process}");
+            assert_eq!(ns, of_threads, "{name}, process and threads: {process}");
         }
         assert_slices_add_up(report, pid, &own);
     }

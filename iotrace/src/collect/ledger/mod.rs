@@ -74,7 +74,7 @@ impl Tracker {
     pub fn begin(&mut self, maps: &mut Maps, now_ns: u64) {
         self.began_ns = now_ns;
         self.last_ns = now_ns;
-        self.read(maps, now_ns, true);
+        self.read(maps, now_ns);
     }
 
     /// Whether a slice is over.
@@ -85,23 +85,24 @@ impl Tracker {
 
     /// Ends a slice. Returns processes met for the first time.
     pub fn snapshot(&mut self, maps: &mut Maps, now_ns: u64) -> Vec<u64> {
-        let met = self.read(maps, now_ns, false);
+        let met = self.read(maps, now_ns);
         self.slices.end(self.last_ns - self.began_ns, now_ns - self.began_ns);
         self.last_ns = now_ns;
         met
     }
 
-    fn read(&mut self, maps: &mut Maps, now_ns: u64, first: bool) -> Vec<u64> {
+    fn read(&mut self, maps: &mut Maps, now_ns: u64) -> Vec<u64> {
         let used = maps.run_state.get(&0, 0).map_or(0, |state| state.ledgers_used) as usize;
         let (mut met, mut free) = (Vec::new(), Vec::new());
         for block in 0..used.div_ceil(BLOCK) {
             let Ok(read) = read_block(maps, block as u32) else { continue };
-            for (index, ledger) in read.ledgers.iter().enumerate().filter(|(_, ledger)| ledger.tid != 0) {
+            let whole = |ledger: &Ledger| ledger.tid != 0 && is_whole(ledger);
+            for (index, ledger) in read.ledgers.iter().enumerate().filter(|(_, ledger)| whole(ledger)) {
                 let place = block * BLOCK + index;
                 if self.known.len() <= place {
                     self.known.resize_with(place + 1, || None);
                 }
-                if self.account(place, ledger, now_ns, first, &mut met) {
+                if self.account(place, ledger, now_ns, &mut met) {
                     free.push(place as u32);
                 }
             }
@@ -114,18 +115,11 @@ impl Tracker {
     }
 
     /// Adds what came since the last time. True: the thread has ended, and its place can be given back.
-    fn account(
-        &mut self,
-        place: usize,
-        ledger: &Ledger,
-        now_ns: u64,
-        first: bool,
-        met: &mut Vec<u64>,
-    ) -> bool {
+    fn account(&mut self, place: usize, ledger: &Ledger, now_ns: u64, met: &mut Vec<u64>) -> bool {
         let same = |known: &Known| known.born_ns == ledger.born_ns && known.process == ledger.process;
-        let (process, now) = (ledger.process, accounts_at(ledger, now_ns));
+        let process = ledger.process;
         if !self.known[place].as_ref().is_some_and(same) {
-            let base = if first { now } else { Accounts::default() };
+            let base = accounts_at(ledger, self.began_ns, &Accounts::default());
             self.known[place] = Some(Known {
                 tid: ledger.tid,
                 process,
@@ -145,11 +139,9 @@ impl Tracker {
             return false;
         }
         known.tid = ledger.tid; // a thread that executes a program takes over its process's id
+        let now = accounts_at(ledger, now_ns, &known.at);
         let change = now.since(&known.at);
         known.at = now;
-        if let Some(of) = self.processes.get_mut(&process) {
-            of.accounts.add(&change);
-        }
         self.slices.add(tgid_of(process), &change);
         // One that ended while the ledgers were read has its end in the next slice.
         if ledger.ended_ns == 0 || ledger.ended_ns > now_ns {
@@ -157,6 +149,9 @@ impl Tracker {
         }
         known.taken = true;
         let accounts = now.since(&known.base);
+        if let Some(of) = self.processes.get_mut(&process) {
+            of.accounts.add(&accounts);
+        }
         if self.ended.len() < LISTED {
             self.ended.push(ThreadLedger {
                 pid: tgid_of(process),
@@ -181,6 +176,10 @@ impl Tracker {
     ) -> (Ledgers, HashMap<u64, ProcessLedger>) {
         let mut threads = std::mem::take(&mut self.ended);
         for known in self.known.iter().flatten().filter(|known| !known.taken) {
+            let accounts = known.at.since(&known.base);
+            if let Some(of) = self.processes.get_mut(&known.process) {
+                of.accounts.add(&accounts);
+            }
             if threads.len() >= 2 * LISTED {
                 self.unlisted += 1;
                 continue;
@@ -194,7 +193,7 @@ impl Tracker {
                 from_ns: known.born_ns.saturating_sub(self.began_ns).min(to_ns),
                 to_ns,
                 exited: false,
-                accounts: known.at.since(&known.base),
+                accounts,
             });
         }
         threads.sort_by_key(|thread| (thread.pid, thread.tid, thread.from_ns));
@@ -203,14 +202,24 @@ impl Tracker {
     }
 }
 
-/// A block in which nothing changed while it was read.
+/// A block, each ledger as it was at some moment. One that changed whenever it was read is not whole.
 fn read_block(maps: &Maps, block: u32) -> Result<LedgerBlock, MapError> {
     let mut read = maps.ledgers.get(&block, 0)?;
     for _ in 0..TRIES {
-        if read.ledgers.iter().all(|ledger| ledger.version_seen == ledger.version) {
+        if read.ledgers.iter().all(is_whole) {
             break;
         }
-        read = maps.ledgers.get(&block, 0)?;
+        let again = maps.ledgers.get(&block, 0)?;
+        for (ledger, again) in read.ledgers.iter_mut().zip(again.ledgers) {
+            if !is_whole(ledger) {
+                *ledger = again;
+            }
+        }
     }
     Ok(read)
+}
+
+/// Did nothing change while it was read?
+fn is_whole(ledger: &Ledger) -> bool {
+    ledger.version_seen == ledger.version
 }

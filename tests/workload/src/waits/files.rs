@@ -161,11 +161,15 @@ impl Synchronous {
     }
 }
 
+/// Stop and resume writes to a file system (include/uapi/linux/fs.h).
+const FIFREEZE: libc::Ioctl = 0xc004_5877_u32 as libc::Ioctl;
+const FITHAW: libc::Ioctl = 0xc004_5878_u32 as libc::Ioctl;
+
 /// Folders with a file each, none of which is in memory.
 pub struct Tree(Vec<CString>);
 
 impl Tree {
-    /// Makes it and drops all clean caches of the machine.
+    /// Makes it, freezes its file system for a moment and drops all clean caches of the machine.
     pub fn prepare(scratch: &Scratch) -> Result<Self> {
         let mut paths = Vec::new();
         for number in 0..1000 {
@@ -174,7 +178,13 @@ impl Tree {
             std::fs::write(folder.join("file"), "")?;
             paths.push(c_path(&folder.join("file"))?);
         }
-        sys::sync_fs(&File::open(scratch.path())?)?;
+        // The journal keeps what it has not yet brought to its place in memory; a freeze makes it do so.
+        let folder = File::open(scratch.path())?;
+        sys::sync_fs(&folder)?;
+        for (name, request) in [("FIFREEZE", FIFREEZE), ("FITHAW", FITHAW)] {
+            // SAFETY: both take an int that they do not use.
+            sys::check(unsafe { libc::ioctl(folder.as_raw_fd(), request, 0) }).context(name)?;
+        }
         if let Err(error) = std::fs::write("/proc/sys/vm/drop_caches", "3") {
             bail!("/proc/sys/vm/drop_caches: {error}");
         }
