@@ -74,9 +74,16 @@ fn comes(tid: u32) {
     if let Some(ledger) = ledger {
         turn(ledger, RUNNABLE, RUNNING, at);
     }
-    if let Some(slot) = slot
-        && slot.off_ns != 0
-    {
+    if let Some(slot) = slot {
+        end_wait(slot, at);
+    }
+}
+
+/// A thread that was asleep within a call is woken, or runs again without a wake-up having been seen. What it then waits for
+/// its turn is no wait of the call.
+#[inline(always)]
+fn end_wait(slot: &mut ThreadSlot, at: u64) {
+    if slot.off_ns != 0 {
         slot.wait_ns += at.saturating_sub(slot.off_ns);
         slot.off_ns = 0;
     }
@@ -86,15 +93,22 @@ fn comes(tid: u32) {
 #[btf_tracepoint(function = "sched_wakeup")]
 fn sched_wakeup(ctx: BtfTracePointContext) -> i32 {
     let tid: u32 = load(ctx.arg::<u64>(0), offset!(task_pid));
-    if has_mark(tid)
-        && let Some(ledger) = ledger_of(tid)
-    {
+    if !has_mark(tid) {
+        return 0;
+    }
+    let ledger = ledger_of(tid);
+    let slot = slot_beside(ledger, tid);
+    let at = now();
+    if let Some(ledger) = ledger {
         // SAFETY: a map value.
         let state = unsafe { (*ledger).state };
         // One that was about to sleep and is woken before it has left the CPU never slept.
         if state > RUNNABLE && state != READY {
-            turn(ledger, OTHER, RUNNABLE, now());
+            turn(ledger, OTHER, RUNNABLE, at);
         }
+    }
+    if let Some(slot) = slot {
+        end_wait(slot, at);
     }
     0
 }

@@ -17,7 +17,7 @@ use iotrace_common::{
 use crate::{
     block::add_shared,
     file::look,
-    maps::{EVENTS, FREE_OP_SETS, NO_WAKEUP, OP_SETS, OP_STATS, tally},
+    maps::{DEVICE_FILTER, EVENTS, FREE_OP_SETS, NO_WAKEUP, OP_SETS, OP_STATS, tally},
     mem::{atomic_add, bounded, checked_apart, config},
     rw::{count_errno, count_op},
     session::{closing, holders, opened, place, way_of},
@@ -55,7 +55,7 @@ pub fn enter(slot: &mut ThreadSlot, form: u8, argument: impl Fn(usize) -> u64) -
     }
     slot.ways[0] = NO_WAY;
     slot.argument = 0;
-    // With --path or --fstype a call counts when it is on an open file that is chosen; a path alone does not tell.
+    // With --path, --fstype or --device a call counts when it is on an open file that is chosen; a path alone does not tell.
     slot.chosen = 0;
     match op {
         OP_FSYNC
@@ -66,7 +66,7 @@ pub fn enter(slot: &mut ThreadSlot, form: u8, argument: impl Fn(usize) -> u64) -
             slot.ways[0] = choose(slot);
         }
         OP_CLOSE if form == Form::Close as u8 && look(slot, argument(0) as u32, false) => {
-            if config!(file_filter) != 0 {
+            if config!(file_filter) | config!(device_filter) != 0 {
                 choose(slot);
             }
             let last = holders(slot) == 1;
@@ -103,7 +103,11 @@ pub fn enter(slot: &mut ThreadSlot, form: u8, argument: impl Fn(usize) -> u64) -
 #[inline(always)]
 fn choose(slot: &mut ThreadSlot) -> u32 {
     let way = way_of(slot, NO_WAY);
-    slot.chosen = (place(slot, way).kind == Kind::Regular as u32).into();
+    let place = place(slot, way);
+    let chosen = place.kind == Kind::Regular as u32
+        // SAFETY: preallocated map; only its presence matters.
+        && (config!(device_filter) == 0 || unsafe { DEVICE_FILTER.get(place.dev) }.is_some());
+    slot.chosen = chosen.into();
     way
 }
 
@@ -116,7 +120,7 @@ checked_apart! {
             opened(slot, latency_ns, wait_ns);
             choose(slot);
         }
-        if config!(file_filter) != 0 && slot.chosen == 0 {
+        if config!(file_filter) | config!(device_filter) != 0 && slot.chosen == 0 {
             return;
         }
         count_op();

@@ -124,7 +124,7 @@ fn decide(trace: &Trace, process: &Process) -> (Role, String) {
         return (Role::Loader, "named pt_data_worker".to_owned());
     }
     if is_root(trace, process) {
-        return (Role::Main, "root of the tree of processes".to_owned());
+        return (Role::Main, "given to be traced, or the root of what was".to_owned());
     }
     let parent = trace.processes.iter().find(|p| p.pid == process.ppid && !p.kernel_thread);
     let checkpoint = trace.files.checkpoints.iter().find(|c| c.pid == process.pid);

@@ -53,11 +53,6 @@ impl Processes {
         self.places.get(&key).is_some_and(|&place| self.list[place as usize].exited)
     }
 
-    /// Does any user process known here still live?
-    pub fn any_alive(&self) -> bool {
-        self.list.iter().any(|p| !p.exited && !p.kernel_thread)
-    }
-
     /// Pids, in the initial namespace, of the user processes known here that still live.
     pub fn alive(&self) -> impl Iterator<Item = u32> {
         self.list.iter().filter(|p| !p.exited && !p.kernel_thread).map(|p| p.pid)

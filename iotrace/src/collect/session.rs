@@ -402,7 +402,8 @@ impl Session {
             own.and_then(procfs::status).is_some_and(|status| !status.zombie)
         };
         let waiting = self.waiting.keys().any(lives);
-        !waiting && !self.processes.any_alive()
+        // The end of one that touched no file is not told.
+        !waiting && !self.processes.alive().any(|pid| lives(&pid))
     }
 
     /// Adds up the sets of operations of the processes that `keep` takes, and gives them back.

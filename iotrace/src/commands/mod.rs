@@ -75,6 +75,8 @@ pub fn log_as_asked(verbose: u8) {
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(std::io::stderr)
+        // Else a line that cannot be written is told of by one that cannot either, with a panic.
+        .log_internal_errors(false)
         .with_timer(tracing_subscriber::fmt::time::uptime())
         .finish();
     let _ = tracing::subscriber::set_global_default(subscriber);

@@ -66,7 +66,7 @@ pub async fn follow(
                     clock.reset_after(HURRY);
                 }
                 line.show(session);
-                if targets_gone && line.a_second_passed() && session.all_exited() {
+                if targets_gone && line.time_to_look() && session.all_exited() {
                     break Ended::TargetsGone;
                 }
             }
@@ -96,12 +96,12 @@ async fn ended(child: Option<&AsyncFd<OwnedFd>>) {
 struct ProgressLine {
     on: bool,
     shown: Option<Instant>,
-    second: Instant,
+    looked: Instant,
 }
 
 impl ProgressLine {
     fn new(on: bool) -> Self {
-        Self { on: on && io::stderr().is_terminal(), shown: None, second: Instant::now() }
+        Self { on: on && io::stderr().is_terminal(), shown: None, looked: Instant::now() }
     }
 
     fn show(&mut self, session: &Session) {
@@ -127,11 +127,11 @@ impl ProgressLine {
         }
     }
 
-    /// Once a second: the question it guards reads /proc.
-    fn a_second_passed(&mut self) -> bool {
-        let passed = self.second.elapsed() >= Duration::from_secs(1);
+    /// Ten times a second: the question it guards reads /proc.
+    fn time_to_look(&mut self) -> bool {
+        let passed = self.looked.elapsed() >= Duration::from_millis(100);
         if passed {
-            self.second = Instant::now();
+            self.looked = Instant::now();
         }
         passed
     }

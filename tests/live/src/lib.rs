@@ -10,6 +10,7 @@ pub mod bpf;
 mod compare;
 mod conserve;
 pub mod device;
+pub mod ledger;
 pub mod module;
 mod outcome;
 mod report;

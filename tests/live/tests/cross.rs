@@ -1,11 +1,11 @@
-//! Other witnesses of the same calls: the kernel's own account, strace, bpftrace.
+//! Other witnesses of the same calls: the kernel's own account, strace, perf, bpftrace.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use iotrace_live::{live, num, num_or_zero};
+use iotrace_live::{ledger, live, num, num_or_zero};
 
 #[test]
 fn the_kernels_own_account_of_a_process_agrees() {
@@ -63,6 +63,48 @@ fn strace_of_the_same_run_agrees() {
     for ((pid, op), count) in seen {
         assert_eq!(report.process(pid).num(&format!("/ops/{op}/count")), count, "{op} of pid {pid}");
     }
+}
+
+#[test]
+fn perf_of_the_same_run_saw_threads_on_the_cpu_as_long() {
+    let Some(live) = live!() else { return };
+    let Some(perf) = in_path("perf") else {
+        return live.skip("no perf here");
+    };
+    let data = live.dir().join("perf.data");
+    let stolen = ledger::stolen_ns();
+    let record = live.run().arg("--").arg(&perf).args(["sched", "record", "-q", "-o"]).arg(&data).arg("--");
+    let planted = ["waits", "--kind=spin", "--kind=pipe", "--seconds=1", "--dir", live.dir_arg()];
+    let outcome = record.arg(&live.workload).args(planted).outcome();
+    if outcome.code() != Some(0) {
+        return live.skip(&format!("perf cannot record here: {}", outcome.stderr));
+    }
+    let (report, _) = outcome.clean();
+    let stolen = (ledger::stolen_ns() - stolen) as f64;
+    ledger::assert_adds_up(&report);
+    let timehist = Command::new(&perf).args(["sched", "timehist", "-s", "-i"]).arg(&data).output();
+    let timehist = timehist.expect("run perf");
+    let (text, said) = (String::from_utf8_lossy(&timehist.stdout), String::from_utf8_lossy(&timehist.stderr));
+    if said.to_lowercase().contains("lost") {
+        return live.skip(&format!("perf lost events: {said}"));
+    }
+    let mut found = 0;
+    for name in ["spin-0", "spin-1", "spin-2", "spin-3", "pipe"] {
+        let start = format!("{name}[");
+        // "comm[tid/pid]  parent  switches  run-time in ms ...".
+        let Some(line) = text.lines().find(|line| line.trim_start().starts_with(&start)) else { continue };
+        let column = line.split_whitespace().nth(3).expect("a run-time");
+        let perf_ns = column.parse::<f64>().expect("milliseconds") * 1e6;
+        let seen = ledger::account(ledger::thread(&report, name), "running") as f64;
+        println!("{name}: {seen} ns, perf {perf_ns}");
+        // A hypervisor can take the CPU away between the one look at the clock and the other.
+        assert!(
+            (seen - perf_ns).abs() <= perf_ns / 50.0 + 1e6 + stolen,
+            "{name} ran {seen} ns, perf says {perf_ns}"
+        );
+        found += 1;
+    }
+    assert!(found > 0, "perf named none of the threads: {said}{text}");
 }
 
 #[test]

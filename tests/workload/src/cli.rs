@@ -268,6 +268,8 @@ pub enum Command {
     Uring(crate::queued::Args),
     /// Transfers by the kernel's AIO (io_submit).
     Aio(crate::queued::Args),
+    /// Children that each wait for one thing only, or use the CPU.
+    Waits(crate::waits::Args),
     /// Runs another subcommand in a cgroup and in pid and mount namespaces of its own.
     Contained(crate::contained::Args),
     /// Runs a command as pid 1 of a new pid namespace with a procfs of its own.

@@ -88,7 +88,8 @@ impl Aligned {
         self.0
     }
 
-    fn bytes(&mut self) -> &mut [u8] {
+    /// All of it.
+    pub fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: allocated with this size, zeroed, and borrowed mutably through `self`.
         unsafe { std::slice::from_raw_parts_mut(self.0, self.1.size()) }
     }

@@ -46,6 +46,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Overlay(args) => crate::overlay::run(&args),
         Command::Uring(args) => crate::queued::run(Interface::Uring, &args),
         Command::Aio(args) => crate::queued::run(Interface::Aio, &args),
+        Command::Waits(args) => crate::waits::run(&args),
         Command::Contained(args) => crate::contained::run(&args),
         Command::Container { command } => crate::namespace::container(&command),
         Command::Enter { pid, command } => crate::namespace::enter(pid, &command),

@@ -44,6 +44,7 @@ mod steady;
 mod sys;
 mod tally;
 mod truth;
+mod waits;
 mod writers;
 
 use std::process::ExitCode;

@@ -5,8 +5,9 @@ use iotrace_common::ledger::{ACCOUNTS, Ledger, READY, RUNNING};
 use crate::model::Accounts;
 
 /// The accounts at `now_ns`. The time since the last change belongs to the account the thread is in; when the change came
-/// after `now_ns`, while the ledgers were read, the time between is taken back from the account it was in before.
-pub fn accounts_at(ledger: &Ledger, now_ns: u64) -> Accounts {
+/// after `now_ns`, while the ledgers were read, the time between is taken back from the account it was in before, and of
+/// several changes from the others, but never below what they had at an `earlier` moment: what has grown since can give it.
+pub fn accounts_at(ledger: &Ledger, now_ns: u64, earlier: &Accounts) -> Accounts {
     let mut accounts = Accounts(ledger.accounts);
     if ledger.ended_ns != 0 && ledger.ended_ns <= now_ns {
         return accounts;
@@ -20,10 +21,9 @@ pub fn accounts_at(ledger: &Ledger, now_ns: u64) -> Accounts {
         return accounts;
     }
     let mut early = ledger.since_ns - now_ns;
-    // The interval before, and where it is shorter than that, others: it is a matter of microseconds.
-    for account in std::iter::once(ledger.before as usize).chain(0..ACCOUNTS) {
-        if let Some(account) = accounts.0.get_mut(account) {
-            let taken = early.min(*account);
+    for at in std::iter::once(ledger.before as usize).chain(0..ACCOUNTS) {
+        if let (Some(account), Some(earlier)) = (accounts.0.get_mut(at), earlier.0.get(at)) {
+            let taken = early.min(account.saturating_sub(*earlier));
             *account -= taken;
             early -= taken;
         }
@@ -64,7 +64,7 @@ mod tests {
             {
                 let ledger = ledger(state, before, 5_000);
                 assert_eq!(
-                    accounts_at(&ledger, now_ns).sum(),
+                    accounts_at(&ledger, now_ns, &Accounts::default()).sum(),
                     now_ns - ledger.born_ns,
                     "{state} at {now_ns}"
                 );
@@ -74,17 +74,27 @@ mod tests {
 
     #[test]
     fn time_goes_on_in_the_account_the_thread_is_in() {
-        assert_eq!(accounts_at(&ledger(IO_READ, RUNNING, 5_000), 5_250).of(IO_READ), 950);
-        assert_eq!(accounts_at(&ledger(RUNNING, IO_READ, 5_000), 4_900).of(IO_READ), 600);
+        let none = Accounts::default();
+        assert_eq!(accounts_at(&ledger(IO_READ, RUNNING, 5_000), 5_250, &none).of(IO_READ), 950);
+        assert_eq!(accounts_at(&ledger(RUNNING, IO_READ, 5_000), 4_900, &none).of(IO_READ), 600);
+    }
+
+    /// Read long after the moment, a thread may have changed often: it was not in its last account all that time.
+    #[test]
+    fn no_account_falls_below_what_it_had_before() {
+        let mut earlier = Accounts::default();
+        earlier.0[IO_READ as usize] = 600;
+        let now = accounts_at(&ledger(RUNNABLE, IO_READ, 5_000), 4_700, &earlier);
+        assert_eq!((now.of(IO_READ), now.of(RUNNING), now.sum()), (600, 100, 700));
     }
 
     #[test]
     fn an_ended_thread_gets_nothing_more_and_one_not_yet_born_nothing() {
         let mut gone = ledger(RUNNING, IO_READ, 5_000);
         gone.ended_ns = 5_000;
-        assert_eq!(accounts_at(&gone, 9_000).sum(), 1_000);
+        assert_eq!(accounts_at(&gone, 9_000, &Accounts::default()).sum(), 1_000);
         let mut young = ledger(RUNNABLE, RUNNING, 5_000);
         young.accounts = [0; ACCOUNTS];
-        assert_eq!(accounts_at(&young, 4_000).sum(), 0);
+        assert_eq!(accounts_at(&young, 4_000, &Accounts::default()).sum(), 0);
     }
 }

@@ -120,7 +120,8 @@ impl Tracker {
         let (mut met, mut free) = (Vec::new(), Vec::new());
         for block in 0..used.div_ceil(BLOCK) {
             let Ok(read) = read_block(maps, block as u32) else { continue };
-            for (index, ledger) in read.ledgers.iter().enumerate().filter(|(_, ledger)| ledger.tid != 0) {
+            let whole = |ledger: &Ledger| ledger.tid != 0 && is_whole(ledger);
+            for (index, ledger) in read.ledgers.iter().enumerate().filter(|(_, ledger)| whole(ledger)) {
                 let place = block * BLOCK + index;
                 if self.known.len() <= place {
                     self.known.resize_with(place + 1, || None);
@@ -143,7 +144,6 @@ impl Tracker {
     /// Adds what came since the last time. True: the thread has ended, and its place can be given back.
     fn account(&mut self, place: usize, ledger: &Ledger, now_ns: u64) -> bool {
         let same = |known: &Known| known.born_ns == ledger.born_ns && known.process == ledger.process;
-        let now = accounts_at(ledger, now_ns);
         if !self.known[place].as_ref().is_some_and(same) {
             let mut known = Known {
                 tid: ledger.tid,
@@ -155,7 +155,7 @@ impl Tracker {
             };
             // What it had before the trace began; of one born later, nothing.
             if has_moved(ledger) {
-                let base = if self.last_ns == now_ns { now } else { Accounts::default() };
+                let base = accounts_at(ledger, self.began_ns, &Accounts::default());
                 known.moved = Some(Box::new(Moved { base, at: base }));
             }
             self.known[place] = Some(known);
@@ -169,13 +169,15 @@ impl Tracker {
             Some(moved) => moved.at,
             None => known.unmoved(self.last_ns),
         };
+        let now = accounts_at(ledger, now_ns, &last);
         let change = now.since(&last);
         if has_moved(ledger) {
             let base = known.unmoved(self.began_ns);
             known.moved.get_or_insert_with(|| Box::new(Moved { base, at: base })).at = now;
         }
         self.slices.add(tgid_of(known.process), &change, self.met.len());
-        if ledger.ended_ns == 0 {
+        // One that ended while the ledgers were read has its end in the next slice.
+        if ledger.ended_ns == 0 || ledger.ended_ns > now_ns {
             return false;
         }
         known.taken = true;
@@ -226,13 +228,14 @@ impl Tracker {
                 unlisted_threads += 1;
                 continue;
             }
-            let pid = tgid_of(known.process);
+            let (pid, to_ns) = (tgid_of(known.process), self.last_ns - self.began_ns);
             threads.push(ThreadLedger {
                 pid,
                 tid: known.tid,
                 comm: name(pid, known.tid).unwrap_or_default(),
-                from_ns: known.born_ns.saturating_sub(self.began_ns),
-                to_ns: self.last_ns - self.began_ns,
+                // One may be born while the ledgers are read for the last time.
+                from_ns: known.born_ns.saturating_sub(self.began_ns).min(to_ns),
+                to_ns,
                 exited: false,
                 accounts,
             });
@@ -248,14 +251,24 @@ fn has_moved(ledger: &Ledger) -> bool {
     ledger.version > 1 || ledger.state == READY
 }
 
-/// A block in which nothing changed while it was read.
+/// A block, each ledger as it was at some moment. One that changed whenever it was read is not whole.
 fn read_block(maps: &Maps, block: u32) -> Result<LedgerBlock, MapError> {
     let mut read = maps.ledgers.get(&block, 0)?;
     for _ in 0..TRIES {
-        if read.ledgers.iter().all(|ledger| ledger.version_seen == ledger.version) {
+        if read.ledgers.iter().all(is_whole) {
             break;
         }
-        read = maps.ledgers.get(&block, 0)?;
+        let again = maps.ledgers.get(&block, 0)?;
+        for (ledger, again) in read.ledgers.iter_mut().zip(again.ledgers) {
+            if !is_whole(ledger) {
+                *ledger = again;
+            }
+        }
     }
     Ok(read)
+}
+
+/// Did nothing change while it was read?
+fn is_whole(ledger: &Ledger) -> bool {
+    ledger.version_seen == ledger.version
 }

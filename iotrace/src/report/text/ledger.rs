@@ -45,6 +45,14 @@ pub fn write(page: &mut Page, trace: &Trace) -> io::Result<()> {
         units::duration(time),
     );
     page.paragraph(Ink::Bold, 0, 0, &text)?;
+    if !trace.meta.filters.is_empty() {
+        page.paragraph(
+            Ink::Plain,
+            0,
+            0,
+            "Filters leave nothing out of it: it is all that these threads did.",
+        )?;
+    }
     by_role(page, &sums)?;
     bars(page, &sums)?;
     by_process(page, trace, &roles)?;
@@ -127,24 +135,21 @@ fn by_process(page: &mut Page, trace: &Trace, roles: &Roles) -> io::Result<()> {
     let (rows, rest) = listed.split_at(shown.min(listed.len()));
     page.blank()?;
     let mut columns = vec![Column::name("PID"), Column::name("COMMAND").shrinks_to(8)];
-    columns.extend([Column::name("role").rank(3), Column::number("threads").rank(4)]);
-    columns.extend([Column::number("time"), Column::number("running"), Column::number("runnable")]);
-    columns.extend(
-        [("read", 0), ("write", 1), ("fsync", 1), ("meta", 0), ("fault", 2)]
-            .map(|(name, rank)| Column::number(name).under("asleep for storage").rank(rank)),
-    );
-    columns.push(Column::number("else").under("asleep"));
+    columns.extend([Column::name("role").rank(2), Column::number("threads").rank(3)]);
+    columns.extend(["time", "running", "runnable", "storage", "other waits"].map(Column::number));
+    // Shares of the whole too: what `storage` is made of, all of it or nothing.
+    columns.extend(["read", "write", "fsync", "meta", "fault"].map(|name| Column::number(name).rank(1)));
     let mut table = Table::new(2, columns);
     let pids = PidColumn::of(rows.iter().map(|(p, _)| *p));
     let cells = |accounts: &Accounts| {
         let whole = accounts.sum();
         let share = |ns: u64| if ns == 0 { String::new() } else { units::share(ns, whole) };
         let mut cells = vec![units::duration(whole)];
+        cells.extend([RUNNING, RUNNABLE].map(|account| share(accounts.of(account))));
+        cells.extend([share(accounts.storage()), share(accounts.asleep() - accounts.storage())]);
         cells.extend(
-            [RUNNING, RUNNABLE, IO_READ, IO_WRITE, IO_FSYNC, IO_META, IO_FAULT]
-                .map(|a| share(accounts.of(a))),
+            [IO_READ, IO_WRITE, IO_FSYNC, IO_META, IO_FAULT].map(|account| share(accounts.of(account))),
         );
-        cells.push(share(accounts.asleep() - accounts.storage()));
         cells
     };
     for (process, accounts) in rows {
