@@ -39,7 +39,11 @@ fn of_many_short_threads_none_is_lost() {
     assert_eq!(num(process, "/threads"), count + 1, "{process}");
     let short = ledger::threads(&report).iter().filter(|thread| text(thread, "/comm") == "short");
     // Of very many that end, the first are listed; all are in the sums.
-    assert_eq!(short.count() as u64 + report.num("/ledger/unlisted_threads"), count);
+    let all = short.count() as u64 + report.num("/ledger/unlisted_threads");
+    assert!(
+        (count..count + 4).contains(&all),
+        "{all} of {count}, and up to three threads of other processes"
+    );
     let own = ledger::threads(&report).iter().filter(|thread| num(thread, "/pid") == num(process, "/pid"));
     assert!(own.clone().all(|thread| thread["exited"] == true), "a thread that did not end");
     // One at a time: all of them together lived no longer than the process.
