@@ -96,12 +96,13 @@ fn kernel_lints() -> Command {
 /// What every kernel of the matrix is asked each time: does every program load by each kind of hook, is every form of call
 /// counted once, are requests followed, do filters hold, is nothing lost under load. Checking the programs takes an emulated CPU
 /// ten seconds a trace, so all live tests take hours there: `cargo xtask vm` runs them.
-const EVERY_KERNEL: [&str; 5] = [
+const EVERY_KERNEL: [&str; 6] = [
     "two_hundred_calls",
     "every_form_is_counted",
     "requests_are_counted_where_only",
     "filter_keeps",
     "sixty_four_threads",
+    "each_timer_message_and_lock",
 ];
 
 /// The matrix, one kernel without BTF, and one that is locked down, in both modes.
