@@ -105,15 +105,15 @@ evidence! {
         small_reads,
         /// Time in calls that opened small files.
         small_open_ns,
-        /// Of it off the CPU.
+        /// Of it asleep.
         small_open_wait_ns,
         /// Time in reads of small files.
         small_read_ns,
-        /// Of it off the CPU.
+        /// Of it asleep.
         small_read_wait_ns,
         /// Time in stat and kin, of any file.
         stat_ns,
-        /// Of it off the CPU.
+        /// Of it asleep.
         stat_wait_ns,
     }
     /// What is read was not in memory.
@@ -130,7 +130,7 @@ evidence! {
         cached_bytes,
         /// Time in reads.
         read_ns,
-        /// Of it off the CPU.
+        /// Of it asleep.
         read_wait_ns,
     }
     /// What is read was in memory.
@@ -200,7 +200,7 @@ evidence! {
         stats_per_second,
         /// Time in them.
         stat_ns,
-        /// Of it off the CPU.
+        /// Of it asleep.
         stat_wait_ns,
     }
     /// Folders are read for long.
@@ -209,7 +209,7 @@ evidence! {
         calls,
         /// Time in them.
         scan_ns,
-        /// Of it off the CPU.
+        /// Of it asleep.
         scan_wait_ns,
         /// Time of the same processes in all operations.
         storage_ns,

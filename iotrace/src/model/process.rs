@@ -38,7 +38,7 @@ impl Process {
         others.fold(self.read.latency_ns.sum, u64::saturating_add).saturating_add(self.write.latency_ns.sum)
     }
 
-    /// Of [`Process::storage_ns`] the time off the CPU.
+    /// Of [`Process::storage_ns`] the time asleep.
     pub fn wait_ns(&self) -> u64 {
         let others: u64 = self.meta.iter().map(|(_, stats)| stats.wait_ns).sum();
         self.read.wait_ns + self.write.wait_ns + others

@@ -176,7 +176,7 @@ pub struct OpStats {
     pub short: u64,
     /// Reads that returned 0 though bytes were asked for (end of file).
     pub eof: u64,
-    /// Calls that waited: their thread was off the CPU for something else than another thread's turn.
+    /// Calls that waited: their thread slept.
     pub waited: u64,
     /// How long.
     pub wait_ns: u64,

@@ -217,7 +217,7 @@ fn faults() -> Metric {
                 ],
             ),
             variant(
-                "tp_btf mm_filemap_fault (no end: latency is time off the CPU)",
+                "tp_btf mm_filemap_fault (no end: latency is time asleep)",
                 vec![tp("mm_filemap_fault")],
             ),
             variant(

@@ -20,7 +20,7 @@ pub fn write(page: &mut Page, trace: &Trace) -> io::Result<()> {
     let wait = sums.iter().map(|sum| sum.wait_ns).sum();
     page.heading("Storage time by operation")?;
     let text = format!(
-        "{} in {} of {}; {} of it ({}) off the CPU, waiting.",
+        "{} in {} of {}; {} of it ({}) asleep, waiting.",
         units::duration(time),
         units::counted(calls, "call", "calls"),
         units::counted(processes.len() as u64, "process", "processes"),

@@ -62,7 +62,7 @@ pub fn write(page: &mut Page, trace: &Trace) -> io::Result<()> {
         0,
         0,
         &format!(
-            "Time is the latency of all operations summed over threads, page-cache hits included, against the {} of the trace; wait is what of it the threads were off the CPU.",
+            "Time is the latency of all operations summed over threads, page-cache hits included, against the {} of the trace; wait is what of it they slept, until they were woken.",
             units::duration(wall)
         ),
     )?;
