@@ -216,10 +216,7 @@ fn faults() -> Metric {
                     spec("fault_enter", Place::Fentry(function())),
                 ],
             ),
-            variant(
-                "tp_btf mm_filemap_fault (no end: latency is time asleep)",
-                vec![tp("mm_filemap_fault")],
-            ),
+            variant("tp_btf mm_filemap_fault (no end: latency is time asleep)", vec![tp("mm_filemap_fault")]),
             variant(
                 "kprobe/kretprobe filemap_fault",
                 vec![
