@@ -4,7 +4,7 @@
 mod at;
 mod slices;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use aya::{Ebpf, maps::MapError};
 use iotrace_common::{
@@ -205,9 +205,13 @@ impl Tracker {
 /// A block, each ledger as it was at some moment. One that changed whenever it was read is not whole.
 fn read_block(maps: &Maps, block: u32) -> Result<LedgerBlock, MapError> {
     let mut read = maps.ledgers.get(&block, 0)?;
-    for _ in 0..TRIES {
+    for again in 0..TRIES {
         if read.ledgers.iter().all(is_whole) {
             break;
+        }
+        // A CPU that does not run now, of a virtual machine, can have stopped in the middle of a change.
+        if again >= TRIES / 2 {
+            std::thread::sleep(Duration::from_millis(1));
         }
         let again = maps.ledgers.get(&block, 0)?;
         for (ledger, again) in read.ledgers.iter_mut().zip(again.ledgers) {
