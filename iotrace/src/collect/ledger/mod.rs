@@ -5,7 +5,12 @@ mod at;
 mod slices;
 mod unlisted;
 
-use std::collections::{HashMap, HashSet};
+mod unlisted;
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use aya::{Ebpf, maps::MapError};
 use iotrace_common::{
@@ -254,9 +259,13 @@ fn has_moved(ledger: &Ledger) -> bool {
 /// A block, each ledger as it was at some moment. One that changed whenever it was read is not whole.
 fn read_block(maps: &Maps, block: u32) -> Result<LedgerBlock, MapError> {
     let mut read = maps.ledgers.get(&block, 0)?;
-    for _ in 0..TRIES {
+    for again in 0..TRIES {
         if read.ledgers.iter().all(is_whole) {
             break;
+        }
+        // A CPU that does not run now, of a virtual machine, can have stopped in the middle of a change.
+        if again >= TRIES / 2 {
+            std::thread::sleep(Duration::from_millis(1));
         }
         let again = maps.ledgers.get(&block, 0)?;
         for (ledger, again) in read.ledgers.iter_mut().zip(again.ledgers) {

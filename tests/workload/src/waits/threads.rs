@@ -36,12 +36,17 @@ pub fn crowd(count: u64, meter: &mut Meter) -> Result<()> {
     let work = |number| {
         start(move || {
             child::set_name(format!("crowd-{number}").as_bytes());
+            let (mut rounds, mut slept) = (0u64, Duration::ZERO);
             while Instant::now() < end {
+                let began = Instant::now();
                 std::thread::sleep(pause);
+                slept += began.elapsed();
                 timers::wait_on_futex(Some(pause));
+                rounds += 1;
                 (0..1000).for_each(|_| std::hint::spin_loop());
             }
-            schedstat()
+            let least = rounds * pause.as_nanos() as u64;
+            json!({"name": child::name(), "least_ns": least, "slept_ns": slept.as_nanos() as u64})
         })
     };
     meter.threads = join((0..count).map(work))?;
