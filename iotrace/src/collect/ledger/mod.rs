@@ -5,8 +5,6 @@ mod at;
 mod slices;
 mod unlisted;
 
-mod unlisted;
-
 use std::{
     collections::{HashMap, HashSet},
     time::Duration,
