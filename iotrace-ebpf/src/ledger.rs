@@ -2,8 +2,9 @@
 //! off the CPU: a thread that was preempted, and only waits for its turn, does not wait in this sense.
 //!
 //! Hooks: sched_switch, sched_wakeup, sched_wakeup_new; a walk over all threads at the start; the exit of a thread is
-//! told by `process`. The three run under the lock of a run queue, so a ledger is written by one at a time. Maps: LEDGERS,
-//! LEDGER_PLACES, FREE_LEDGERS, THREAD_MARKS, THREADS, THREAD_SLOTS, RUN_STATE. Times are ns.
+//! told by `process`. The three run under the lock of a run queue, so a ledger is written by one at a time; at the exit it is
+//! taken from them first. Maps: LEDGERS, LEDGER_PLACES, FREE_LEDGERS, THREAD_MARKS, THREADS, THREAD_SLOTS, RUN_STATE. Times
+//! are ns.
 
 use core::ffi::c_void;
 
@@ -120,8 +121,11 @@ fn ledgers_of_threads(ctx: *mut c_void) -> i32 {
     }
     // TASK_DEAD | EXIT_DEAD | EXIT_ZOMBIE
     const GONE: u32 = 0xb0;
+    // Its end may have been told already.
+    const PF_EXITING: u32 = 0x4;
+    let flags: u32 = load(task, offset!(task_flags));
     let state: u32 = load(task, offset!(task_state));
-    if state & GONE != 0 {
+    if state & GONE != 0 || flags & PF_EXITING != 0 {
         return 0;
     }
     let account = if state == 0 { READY } else { account_of(task, 0, None) };
@@ -205,6 +209,9 @@ pub fn end(tid: u32) {
 #[inline(never)]
 extern "C" fn end_apart(tid: u32) -> u32 {
     let Some(ledger) = ledger_of(tid) else { return 0 };
+    // From now on no other program writes it: where this one can be preempted (7.2), sched_switch would come in the middle of
+    // the change below.
+    let _ = LEDGER_PLACES.remove(tid);
     let at = now();
     turn(ledger, RUNNING, RUNNING, at);
     // SAFETY: a map value.
@@ -213,11 +220,10 @@ extern "C" fn end_apart(tid: u32) -> u32 {
         if bpf_get_current_comm((&raw mut (*ledger).comm).cast(), 16) != 0 {
             (*ledger).comm = [0; 16];
         }
+        // User space sees that it has ended, and gives it back.
         (*ledger).ended_ns = at;
         end_change(ledger, version);
     }
-    // User space sees that it has ended, and gives it back.
-    let _ = LEDGER_PLACES.remove(tid);
     0
 }
 
