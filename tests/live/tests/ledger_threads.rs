@@ -19,6 +19,7 @@ fn five_hundred_threads_add_up() {
     assert_eq!(num(process, "/threads"), count + 1);
     let threads = planted["threads"].as_array().expect("threads");
     assert_eq!(threads.len() as u64, count);
+    let (mut slept_all, mut least_all) = (0, 0);
     for planted in threads {
         let thread = ledger::thread(&report, text(planted, "/name"));
         let (least, slept) = (num(planted, "/least_ns"), num(planted, "/slept_ns"));
@@ -27,9 +28,11 @@ fn five_hundred_threads_add_up() {
         // No shorter than asked for, but for what it waited for a CPU on its way to sleep. Memory allocation waits on futexes too.
         let busy = ledger::account(thread, "running") + ledger::account(thread, "runnable");
         for own in [sleep, futex] {
-            assert!(own + busy >= least && own >= least / 4, "{own} ns of {least}: {thread}");
+            assert!(own + busy >= least, "{own} ns of {least}: {thread}");
         }
+        (slept_all, least_all) = (slept_all + sleep, least_all + least);
     }
+    assert!(slept_all >= least_all / 2, "{slept_all} ns of {least_all}: {process}");
     println!("{process}");
 }
 
@@ -101,7 +104,8 @@ fn without_a_place_a_thread_is_told_of_and_the_others_are_right() {
     // The root, the child and its threads; a walk may find one more than once.
     assert!(followed + lost >= 102, "{followed} followed, {lost} not");
     let crowd = ledger::process(&report, "crowd");
-    assert!((20..=32).contains(&num(crowd, "/threads")), "{crowd}");
+    // The last to start can have the places of the first to end.
+    assert!((20..101).contains(&num(crowd, "/threads")), "{crowd}");
     let slept = ledger::account(crowd, "sleep") + ledger::account(crowd, "wait_futex");
     assert!(slept > ledger::sum(crowd) / 2, "{crowd}");
 }

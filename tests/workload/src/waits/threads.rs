@@ -37,7 +37,8 @@ pub fn crowd(count: u64, meter: &mut Meter) -> Result<()> {
         start(move || {
             child::set_name(format!("crowd-{number}").as_bytes());
             let (mut rounds, mut slept) = (0u64, Duration::ZERO);
-            while Instant::now() < end {
+            // One that starts late waits once.
+            while rounds == 0 || Instant::now() < end {
                 let began = Instant::now();
                 std::thread::sleep(pause);
                 slept += began.elapsed();
