@@ -42,15 +42,19 @@ impl Processes {
         &mut self.list[place as usize]
     }
 
+    /// The process of a key, if it was met.
+    pub fn get(&self, key: u64) -> Option<&Process> {
+        Some(&self.list[*self.places.get(&key)? as usize])
+    }
+
     /// The process that has this pid now, or had it last.
     pub fn by_pid(&self, pid: u32) -> Option<&Process> {
-        let place = self.places.get(self.current.get(&pid)?)?;
-        Some(&self.list[*place as usize])
+        self.get(*self.current.get(&pid)?)
     }
 
     /// Has this process ended? One that was never told of has not.
     pub fn has_ended(&self, key: u64) -> bool {
-        self.places.get(&key).is_some_and(|&place| self.list[place as usize].exited)
+        self.get(key).is_some_and(|process| process.exited)
     }
 
     /// Pids, in the initial namespace, of the user processes known here that still live.

@@ -48,17 +48,19 @@ fn parse_status(text: &[u8]) -> Option<Status> {
 
 /// Command name as it is, any bytes.
 pub fn comm(pid: u32) -> Option<Vec<u8>> {
-    let mut comm = fs::read(format!("/proc/{pid}/comm")).ok()?;
-    if comm.last() == Some(&b'\n') {
-        comm.pop();
-    }
-    Some(comm)
+    name_in(&format!("/proc/{pid}/comm"))
 }
 
 /// Name of a thread.
 pub fn thread_comm(pid: u32, tid: u32) -> Option<Vec<u8>> {
-    let mut comm = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
-    comm.pop();
+    name_in(&format!("/proc/{pid}/task/{tid}/comm"))
+}
+
+fn name_in(path: &str) -> Option<Vec<u8>> {
+    let mut comm = fs::read(path).ok()?;
+    if comm.last() == Some(&b'\n') {
+        comm.pop();
+    }
     Some(comm)
 }
 

@@ -281,10 +281,11 @@ impl Session {
         match event {
             Event::Process { exec, process: key, ppid, start_ns, ns_pid, kernel_thread, comm, args } => {
                 let pid = tgid_of(key);
-                let known = self.waiting.remove(&pid);
+                let waited_for = self.waiting.remove(&pid).map(|process| process.cmdline);
+                let known = waited_for.or_else(|| Some(self.processes.get(key)?.cmdline.clone()));
                 // The kernel side reads the arguments of the moment, but no more than fit its record.
-                let cmdline = match known {
-                    Some(known) if !exec && (args.is_empty() || args.len() == ARGS_BYTES) => known.cmdline,
+                let cmdline = match known.filter(|known| !known.is_empty()) {
+                    Some(known) if !exec && (args.is_empty() || args.len() == ARGS_BYTES) => known,
                     _ => procfs::split_arguments(&args).into(),
                 };
                 if !kernel_thread {

@@ -19,17 +19,17 @@ impl Accounts {
 
     /// Neither on a CPU nor waiting for one.
     pub fn asleep(&self) -> u64 {
-        self.0
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| *at != RUNNING as usize && *at != RUNNABLE as usize)
-            .map(|(_, ns)| ns)
-            .sum()
+        self.sum() - self.of(RUNNING) - self.of(RUNNABLE)
     }
 
     /// One account.
     pub fn of(&self, account: u32) -> u64 {
         self.0[account as usize]
+    }
+
+    /// Accounts that got any time, by number.
+    pub fn times(&self) -> impl Iterator<Item = (u8, u64)> {
+        self.0.iter().enumerate().filter(|(_, ns)| **ns > 0).map(|(account, ns)| (account as u8, *ns))
     }
 
     /// Adds another's time.

@@ -44,6 +44,23 @@ fn lacking(report: &Report, truth: &Value) -> Option<String> {
     Some(format!("io_uring is not traced: {}", text(probe, "/reason")))
 }
 
+/// Traces held workloads and checks each against its truth, and that nothing is in flight at the end. `None`: skipped.
+fn followed(live: &Live, holds: Vec<Hold>) -> Option<(Report, Vec<Value>)> {
+    let (report, truths) = trace(live, holds);
+    if let Some(reason) = lacking(&report, &truths[0]) {
+        live.skip(&reason);
+        return None;
+    }
+    truths.iter().for_each(|truth| assert_matches(&report, truth));
+    if report.excusable() > 0 {
+        live.skip("this kernel skipped runs of programs it had preempted");
+        return None;
+    }
+    assert_conserved(&report);
+    assert_none_in_flight(&report);
+    Some((report, truths))
+}
+
 /// Checks that every transfer and every request has ended.
 fn assert_none_in_flight(report: &Report) {
     let in_flight = ["Asynchronous transfers not seen to complete", "Calls on files still in progress"];
@@ -86,17 +103,8 @@ fn transfers_are_counted(live: &Live, interface: &str) {
     let kinds: [&[&str]; 4] = [&[], &["--write"], &["--direct"], &["--direct", "--write"]];
     let base = ["--dir", live.dir_arg(), "--reads", count, "--size", "16384", "--depth", depth];
     let holds = kinds.map(|kind| hold(live, interface, &[&base, kind].concat()));
-    let (report, truths) = trace(live, holds.into());
-    if let Some(reason) = lacking(&report, &truths[0]) {
-        return live.skip(&reason);
-    }
-    truths.iter().for_each(|truth| assert_matches(&report, truth));
-    if report.excusable() > 0 {
-        return live.skip("this kernel skipped runs of programs it had preempted");
-    }
+    let Some((report, truths)) = followed(live, holds.into()) else { return };
     truths.iter().for_each(|truth| assert_planted(&report, truth));
-    assert_conserved(&report);
-    assert_none_in_flight(&report);
 }
 
 #[test]
@@ -114,17 +122,8 @@ fn each_transfer_by_aio_is_one_read_or_write() {
 /// Reads that fail once they are submitted; a descriptor that is not open is no file, and its reads are not counted.
 fn failures_are_counted(live: &Live, interface: &str) {
     let args = ["--dir", live.dir_arg(), "--reads", "8", "--failing", "20", "--direct"];
-    let (report, truths) = trace(live, vec![hold(live, interface, &args)]);
-    if let Some(reason) = lacking(&report, &truths[0]) {
-        return live.skip(&reason);
-    }
-    assert_matches(&report, &truths[0]);
-    if report.excusable() > 0 {
-        return live.skip("this kernel skipped runs of programs it had preempted");
-    }
+    let Some((report, truths)) = followed(live, vec![hold(live, interface, &args)]) else { return };
     assert_in_sessions(&report, num(&truths[0], "/processes/0/pid"));
-    assert_conserved(&report);
-    assert_none_in_flight(&report);
 }
 
 #[test]

@@ -72,7 +72,18 @@ pub fn child(program: impl AsRef<Path>) -> Command {
 
 /// The same, on all CPUs of the bench.
 pub fn child_on_all_cpus(rig: &Rig, program: impl AsRef<Path>) -> Command {
-    let (mut command, cpus) = (child(program), rig.cpus);
+    child_on(rig.cpus, program)
+}
+
+/// The same, on the load's CPU.
+pub fn child_on_load_cpu(rig: &Rig, program: impl AsRef<Path>) -> Command {
+    let mut cpu = CpuSet::new();
+    cpu.set(rig.load_cpu);
+    child_on(cpu, program)
+}
+
+fn child_on(cpus: CpuSet, program: impl AsRef<Path>) -> Command {
+    let mut command = child(program);
     // SAFETY: the closure makes one system call.
     unsafe { command.pre_exec(move || Ok(sched_setaffinity(None, &cpus)?)) };
     command

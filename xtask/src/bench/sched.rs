@@ -4,8 +4,6 @@
 use std::{process::Stdio, thread::sleep, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use rustix::thread::{CpuSet, sched_setaffinity};
-use std::os::unix::process::CommandExt as _;
 
 use super::{
     Found, Plan,
@@ -13,7 +11,7 @@ use super::{
     peers::{self, Tracer},
     proc,
     programs::{Account, Stats},
-    rig::{Rig, child},
+    rig::{Rig, child, child_on_load_cpu},
     sample::Sample,
     table::{Limit, Row, Unit},
 };
@@ -42,12 +40,8 @@ pub fn measure(rig: &Rig, plan: &Plan) -> Result<Found> {
 
 /// Seconds that `perf bench sched pipe` takes on the load's CPU: two processes that pass a word to and fro.
 fn pipe(rig: &Rig, loops: u64) -> Result<f64> {
-    let mut command = child(which("perf").context("no perf")?);
+    let mut command = child_on_load_cpu(rig, which("perf").context("no perf")?);
     command.args(["bench", "-f", "simple", "sched", "pipe", "-l", &loops.to_string()]).stderr(Stdio::null());
-    let mut cpu = CpuSet::new();
-    cpu.set(rig.load_cpu);
-    // SAFETY: the closure makes one system call.
-    unsafe { command.pre_exec(move || Ok(sched_setaffinity(None, &cpu)?)) };
     let output = command.output().context("perf bench sched pipe")?;
     let text = String::from_utf8_lossy(&output.stdout);
     text.trim().parse().with_context(|| format!("perf bench sched pipe said {text:?}"))

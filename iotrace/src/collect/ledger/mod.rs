@@ -3,6 +3,7 @@
 
 mod at;
 mod slices;
+mod sums;
 mod unlisted;
 
 use std::{

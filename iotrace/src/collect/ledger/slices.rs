@@ -1,6 +1,7 @@
 //! The trace in slices. When they become too many for the memory set aside, neighbours are joined: a long trace has longer
 //! slices.
 
+use super::sums::added_up;
 use crate::model::{Accounts, Slice};
 
 /// Length of a slice, at first.
@@ -33,8 +34,7 @@ impl Slices {
         if processes > PROCESSES && change.asleep() == change.sum() {
             return;
         }
-        let times = change.0.iter().enumerate().filter(|(_, ns)| **ns > 0);
-        self.open.extend(times.map(|(account, ns)| (pid, account as u8, *ns)));
+        self.open.extend(change.times().map(|(account, ns)| (pid, account, ns)));
     }
 
     /// The slice that goes on is over. Times are since the trace began.
@@ -85,20 +85,6 @@ fn join(to: &mut Slice, from: Slice) {
     let mut entries = std::mem::take(&mut to.entries);
     entries.extend(from.entries);
     to.entries = added_up(entries);
-}
-
-/// One entry for each process and account, in order.
-fn added_up(mut entries: Vec<(u32, u8, u64)>) -> Vec<(u32, u8, u64)> {
-    entries.sort_unstable();
-    entries.dedup_by(|later, first| {
-        let same = (later.0, later.1) == (first.0, first.1);
-        if same {
-            first.2 += later.2;
-        }
-        same
-    });
-    entries.shrink_to_fit();
-    entries
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::sums::added_up;
 use crate::model::{Accounts, ProcessLedger};
 
 /// In place of an account: how many threads.
@@ -20,23 +21,11 @@ impl Unlisted {
     /// Adds a thread of a process.
     pub fn add(&mut self, process: u64, accounts: &Accounts) {
         self.numbers.push((process, THREADS, 1));
-        let times = accounts.0.iter().enumerate().filter(|(_, ns)| **ns > 0);
-        self.numbers.extend(times.map(|(account, ns)| (process, account as u8, *ns)));
+        self.numbers.extend(accounts.times().map(|(account, ns)| (process, account, ns)));
         if self.numbers.len() > 2 * self.left + SLACK {
-            self.add_up();
+            self.numbers = added_up(std::mem::take(&mut self.numbers));
+            self.left = self.numbers.len();
         }
-    }
-
-    fn add_up(&mut self) {
-        self.numbers.sort_unstable();
-        self.numbers.dedup_by(|later, first| {
-            let same = (later.0, later.1) == (first.0, first.1);
-            if same {
-                first.2 += later.2;
-            }
-            same
-        });
-        self.left = self.numbers.len();
     }
 
     /// By process key.

@@ -21,6 +21,8 @@ const PROCESSES: usize = 12;
 const WAITS: usize = 5;
 /// A wait below this share of its process's time, in per cent, is not worth a line.
 const WORTH_A_LINE_PERCENT: u64 = 1;
+/// Accounts of storage.
+const STORAGE: [u32; 5] = [IO_READ, IO_WRITE, IO_FSYNC, IO_META, IO_FAULT];
 /// Width of a bar.
 const BAR: usize = 50;
 
@@ -147,9 +149,7 @@ fn by_process(page: &mut Page, trace: &Trace, roles: &Roles) -> io::Result<()> {
         let mut cells = vec![units::duration(whole)];
         cells.extend([RUNNING, RUNNABLE].map(|account| share(accounts.of(account))));
         cells.extend([share(accounts.storage()), share(accounts.asleep() - accounts.storage())]);
-        cells.extend(
-            [IO_READ, IO_WRITE, IO_FSYNC, IO_META, IO_FAULT].map(|account| share(accounts.of(account))),
-        );
+        cells.extend(STORAGE.map(|account| share(accounts.of(account))));
         cells
     };
     for (process, accounts) in rows {
@@ -185,15 +185,9 @@ fn longest(page: &mut Page, trace: &Trace) -> io::Result<()> {
     let mut waits = Vec::new();
     for process in &trace.processes {
         let Some(ledger) = process.ledger.as_deref() else { continue };
-        let accounts = [IO_READ, IO_WRITE, IO_FSYNC, IO_META, IO_FAULT];
-        let worth = |ns: u64| ns * 100 > ledger.accounts.sum() * WORTH_A_LINE_PERCENT;
-        waits.extend(
-            accounts
-                .map(|account| (ledger.accounts.of(account), account))
-                .into_iter()
-                .filter(|(ns, _)| worth(*ns))
-                .map(|(ns, account)| (ns, account, process, ledger.accounts.sum())),
-        );
+        let whole = ledger.accounts.sum();
+        let of = STORAGE.into_iter().map(|account| (ledger.accounts.of(account), account, process, whole));
+        waits.extend(of.filter(|(ns, ..)| ns * 100 > whole * WORTH_A_LINE_PERCENT));
     }
     if waits.is_empty() {
         return Ok(());
