@@ -42,11 +42,6 @@ pub struct Target {
     pub in_flight: [u64; 3],
 }
 
-impl Target {
-    /// Not yet seen in the kernel.
-    pub const NEW: Self = Self { key: 0, flags: 0, _pad: 0, in_flight: [0; 3] };
-}
-
 const _: () = assert!(size_of::<Target>() == 40);
 
 crate::pod!(Target);

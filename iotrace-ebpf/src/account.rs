@@ -18,7 +18,7 @@ use iotrace_common::{
 };
 
 use crate::{
-    calls::{argument_at, call_number_at},
+    calls::{argument_at, call_number_at, of_call},
     file::kind_and_device,
     maps::TARGETS,
     mem::{config, load, offset, probe},
@@ -59,12 +59,12 @@ pub fn account_of(task: u64, process: u64, slot: Option<&ThreadSlot>) -> u32 {
         }
     }
     let regs = registers_of(task);
-    let number = call_number_at(regs, config!(task_regs) == 1) as i64;
+    let number = number_in(regs);
     let in_fault = slot.is_some_and(|slot| slot.form == Form::Fault as u32);
     if number < 0 {
         return if iowait || in_fault { IO_FAULT } else { OTHER };
     }
-    let account = by_class(task, process, regs, class_of(number as u64), iowait);
+    let account = by_class(task, process, regs, of_call(&raw const CLASS_BY_SYSCALL, number as u64), iowait);
     // Whatever else waits for a block device: mostly the pages of a program that is executed.
     if account == OTHER && iowait { IO_READ } else { account }
 }
@@ -110,13 +110,15 @@ fn by_kinds(from: u32, to: u32, iowait: bool) -> u32 {
     UNKNOWN
 }
 
+/// Is a task in a system call, and not in a page fault or an interrupt?
 #[inline(always)]
-fn class_of(number: u64) -> u8 {
-    if number >= SYSCALL_TABLE as u64 {
-        return 0;
-    }
-    // SAFETY: in bounds; volatile because the loader replaces the values.
-    unsafe { core::ptr::read_volatile((&raw const CLASS_BY_SYSCALL).cast::<u8>().add(number as usize)) }
+pub fn in_system_call(task: u64) -> bool {
+    number_in(registers_of(task)) >= 0
+}
+
+#[inline(always)]
+fn number_in(regs: u64) -> i64 {
+    call_number_at(regs, config!(task_regs) == 1) as i64
 }
 
 /// Where the registers of user mode were saved.

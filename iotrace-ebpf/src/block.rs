@@ -10,9 +10,12 @@ use aya_ebpf::{
     macros::{btf_tracepoint, fentry, kprobe},
     programs::{BtfTracePointContext, FEntryContext, ProbeContext},
 };
-use iotrace_common::block::{
-    BlockKey, BlockSlot, DEVICE, DeviceLayout, FLAG_META, FLAG_READAHEAD, FLAG_SYNC, InFlight, OP_DISCARD,
-    OP_FLUSH, OP_READ, OP_WRITE, QUEUE, QueueEntry, SIZE, SharedHist, TOTAL,
+use iotrace_common::{
+    block::{
+        BlockKey, BlockSlot, DEVICE, DeviceLayout, FLAG_META, FLAG_READAHEAD, FLAG_SYNC, InFlight,
+        OP_DISCARD, OP_FLUSH, OP_READ, OP_WRITE, QUEUE, QueueEntry, SIZE, SharedHist, TOTAL,
+    },
+    hist::BUCKETS,
 };
 
 use crate::{
@@ -430,25 +433,46 @@ fn leave(in_flight: *mut InFlight) {
 /// Adds a value to a distribution of a set.
 #[inline(always)]
 unsafe fn add(slot: *mut BlockSlot, distribution: usize, value: u64) {
-    // SAFETY: part of a map value; the bucket is in bounds.
+    // SAFETY: parts of a map value.
     unsafe {
-        atomic_add(&raw mut (*slot).sums[distribution], value);
-        shared_max(&raw mut (*slot).max[distribution], value);
-        shared_max(&raw mut (*slot).inverse_min[distribution], u64::MAX - value);
-        atomic_add((&raw mut (*slot).counts[distribution]).cast::<u64>().add(bounded_bucket(value)), 1);
+        add_value(
+            &raw mut (*slot).sums[distribution],
+            &raw mut (*slot).max[distribution],
+            &raw mut (*slot).inverse_min[distribution],
+            &raw mut (*slot).counts[distribution],
+            value,
+        );
     }
 }
 
 /// Adds a value to a shared distribution.
 #[inline(always)]
 pub unsafe fn add_shared(hist: *mut SharedHist, value: u64) {
-    // SAFETY: part of a map value; the bucket is in bounds.
+    // SAFETY: parts of a map value.
     unsafe {
-        atomic_add(&raw mut (*hist).sum, value);
-        shared_max(&raw mut (*hist).max, value);
-        shared_max(&raw mut (*hist).inverse_min, u64::MAX - value);
-        atomic_add((&raw mut (*hist).counts).cast::<u64>().add(bounded_bucket(value)), 1);
+        add_value(
+            &raw mut (*hist).sum,
+            &raw mut (*hist).max,
+            &raw mut (*hist).inverse_min,
+            &raw mut (*hist).counts,
+            value,
+        );
     }
+}
+
+#[inline(always)]
+unsafe fn add_value(
+    sum: *mut u64,
+    max: *mut u64,
+    inverse_min: *mut u64,
+    counts: *mut [u64; BUCKETS],
+    value: u64,
+) {
+    atomic_add(sum, value);
+    shared_max(max, value);
+    shared_max(inverse_min, u64::MAX - value);
+    // SAFETY: the bucket is in bounds.
+    atomic_add(unsafe { counts.cast::<u64>().add(bounded_bucket(value)) }, 1);
 }
 
 /// The set a key's requests are counted in, and one more in flight there.

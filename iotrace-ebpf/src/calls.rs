@@ -8,7 +8,7 @@ use core::arch::asm;
 use aya_ebpf::{
     EbpfContext as _,
     bindings::pt_regs,
-    helpers::generated::{bpf_get_current_comm, bpf_ktime_get_ns, bpf_task_pt_regs},
+    helpers::generated::{bpf_get_current_comm, bpf_ktime_get_ns},
     macros::{btf_tracepoint, tracepoint},
     programs::{BtfTracePointContext, TracePointContext},
 };
@@ -30,11 +30,17 @@ static FORM_BY_SYSCALL: [u8; SYSCALL_TABLE] = [0; SYSCALL_TABLE];
 
 #[inline(always)]
 fn form_of(number: u64) -> u8 {
+    of_call(&raw const FORM_BY_SYSCALL, number)
+}
+
+/// What a table says of a system call; 0 of one beyond it.
+#[inline(always)]
+pub fn of_call(table: *const [u8; SYSCALL_TABLE], number: u64) -> u8 {
     if number >= SYSCALL_TABLE as u64 {
         return 0;
     }
-    // SAFETY: in bounds; volatile because the loader replaces the values.
-    unsafe { core::ptr::read_volatile((&raw const FORM_BY_SYSCALL).cast::<u8>().add(number as usize)) }
+    // SAFETY: in bounds of a static; volatile because the loader replaces the values.
+    unsafe { core::ptr::read_volatile(table.cast::<u8>().add(number as usize)) }
 }
 
 /// Arguments of a system call, by direct loads from the registers saved at entry.
@@ -90,13 +96,6 @@ pub fn call_number_at(regs: u64, typed: bool) -> u64 {
     let number: CallNumber =
         if typed { load(regs, CALL_NUMBER) } else { probe(regs, CALL_NUMBER).unwrap_or(-1) };
     number as u64
-}
-
-/// Number of the call that a task is in (since 5.15).
-#[inline(always)]
-pub fn call_number_of(task: u64) -> u64 {
-    // SAFETY: a task, typed for the verifier.
-    call_number(unsafe { bpf_task_pt_regs(task as *mut _) } as u64)
 }
 
 #[btf_tracepoint(function = "sys_enter")]

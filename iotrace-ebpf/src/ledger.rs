@@ -19,8 +19,8 @@ use iotrace_common::{
 };
 
 use crate::{
-    account::account_of,
-    calls::{call_number_of, now},
+    account::{account_of, in_system_call},
+    calls::now,
     maps::{FREE_LEDGERS, LEDGER_PLACES, LEDGERS, RUN_STATE, TARGETS, THREADS, tally},
     mem::{bounded, config, load, offset, shared_max},
     target::{PF_KTHREAD, has_mark, mark, slot_at, slot_of_thread},
@@ -199,6 +199,8 @@ extern "C" fn open_apart(tid: u32, process: u64, state: u32) -> u32 {
     }
     if LEDGER_PLACES.insert(tid, index, 0).is_err() {
         tally!(lost_ledgers);
+        // SAFETY: as above; nobody's again, so that user space does not take it for a thread that never ends.
+        unsafe { (*ledger).tid = 0 };
         let _ = FREE_LEDGERS.push(index, 0);
         return 0;
     }
@@ -257,15 +259,18 @@ extern "C" fn rename_apart(old_tid: u32, tid: u32) -> u32 {
     let Some(&index) = (unsafe { LEDGER_PLACES.get(old_tid) }) else { return 0 };
     let Some(ledger) = ledger_at(index) else { return 0 };
     let _ = LEDGER_PLACES.remove(old_tid);
-    if LEDGER_PLACES.insert(tid, index, 0).is_ok() {
-        mark(tid);
-        // SAFETY: a map value, of the current thread.
-        unsafe {
-            let version = begin_change(ledger);
-            (*ledger).tid = tid;
-            (*ledger).slot = 0;
-            end_change(ledger, version);
-        }
+    // There is room for the one just taken out.
+    if LEDGER_PLACES.insert(tid, index, 0).is_err() {
+        tally!(lost_ledgers);
+        return 0;
+    }
+    mark(tid);
+    // SAFETY: a map value, of the current thread.
+    unsafe {
+        let version = begin_change(ledger);
+        (*ledger).tid = tid;
+        (*ledger).slot = 0;
+        end_change(ledger, version);
     }
     0
 }
@@ -343,10 +348,4 @@ pub fn has_slot(tid: u32, slot: u32) {
         // SAFETY: a map value, of the current thread.
         unsafe { (*ledger).slot = slot + 1 };
     }
-}
-
-/// Is the thread in a system call, and not in a page fault or an interrupt? Not known on older kernels: no.
-#[inline(always)]
-fn in_system_call(task: u64) -> bool {
-    config!(task_regs) == 1 && call_number_of(task) as i64 >= 0
 }

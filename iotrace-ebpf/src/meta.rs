@@ -46,6 +46,12 @@ const fn forms_of(op: u32) -> u32 {
     count
 }
 
+/// Are there filters by file? Then a call counts when it is on an open file that they choose; a path alone does not tell.
+#[inline(always)]
+fn files_are_filtered() -> bool {
+    config!(file_filter) | config!(device_filter) != 0
+}
+
 /// Is the call counted? Notes what its end needs.
 #[inline(always)]
 pub fn enter(slot: &mut ThreadSlot, form: u8, argument: impl Fn(usize) -> u64) -> bool {
@@ -55,7 +61,6 @@ pub fn enter(slot: &mut ThreadSlot, form: u8, argument: impl Fn(usize) -> u64) -
     }
     slot.ways[0] = NO_WAY;
     slot.argument = 0;
-    // With --path, --fstype or --device a call counts when it is on an open file that is chosen; a path alone does not tell.
     slot.chosen = 0;
     match op {
         OP_FSYNC
@@ -66,7 +71,7 @@ pub fn enter(slot: &mut ThreadSlot, form: u8, argument: impl Fn(usize) -> u64) -
             slot.ways[0] = choose(slot);
         }
         OP_CLOSE if form == Form::Close as u8 && look(slot, argument(0) as u32, false) => {
-            if config!(file_filter) | config!(device_filter) != 0 {
+            if files_are_filtered() {
                 choose(slot);
             }
             let last = holders(slot) == 1;
@@ -118,9 +123,11 @@ checked_apart! {
         let wait_ns = slot.wait_ns;
         if op == OP_OPEN && returned >= 0 && look(slot, returned as u32, false) {
             opened(slot, latency_ns, wait_ns);
-            choose(slot);
+            if files_are_filtered() {
+                choose(slot);
+            }
         }
-        if config!(file_filter) | config!(device_filter) != 0 && slot.chosen == 0 {
+        if files_are_filtered() && slot.chosen == 0 {
             return;
         }
         count_op();

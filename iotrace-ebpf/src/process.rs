@@ -86,7 +86,7 @@ fn fork(parent: u64, child: u64) {
     if unsafe { TARGETS.get(child_tgid) }.is_some_and(|target| target.key == key) {
         return;
     }
-    let target = Target { key, ..Target::NEW };
+    let target = Target { key, ..Target::default() };
     if TARGETS.insert(child_tgid, target, 0).is_err() {
         tally!(lost_target_map);
         return;

@@ -162,7 +162,7 @@ pub fn current_process(tgid: u32, register: bool) -> u64 {
             (*target).key = key;
         },
         None => {
-            let target = Target { key, ..Target::NEW };
+            let target = Target { key, ..Target::default() };
             if TARGETS.insert(tgid, target, 0).is_err() {
                 tally!(lost_target_map);
                 return process::OTHERS;
@@ -278,7 +278,7 @@ fn kernel_thread(tgid: u32) -> u64 {
         return target.key;
     }
     let key = process::key(tgid, task_field(current_task(), offset!(task_start_time)));
-    let target = Target { key, flags: process::KERNEL_THREAD, ..Target::NEW };
+    let target = Target { key, flags: process::KERNEL_THREAD, ..Target::default() };
     if TARGETS.insert(tgid, target, 0).is_err() {
         tally!(lost_target_map);
         return process::OTHERS;
