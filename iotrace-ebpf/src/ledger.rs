@@ -46,10 +46,17 @@ fn sched_switch(ctx: BtfTracePointContext) -> i32 {
 
 #[inline(always)]
 fn leaves(task: u64, tid: u32, preempted: bool) {
+    let state: u32 = load(task, offset!(task_state));
+    // For the last time. Its end has been told, unless the kernel skipped the program that tells it for another thread that was
+    // preempted in it (7.2).
+    const TASK_DEAD: u32 = 0x80;
+    if state & TASK_DEAD != 0 {
+        return end(tid);
+    }
     let ledger = ledger_of(tid);
     let slot = slot_beside(ledger, tid);
     // TASK_RUNNING is 0: it gave up its turn.
-    let ready = preempted || load::<u32>(task, offset!(task_state)) == 0;
+    let ready = preempted || state == 0;
     let at = now();
     if let Some(ledger) = ledger {
         // SAFETY: a map value.
